@@ -19,8 +19,8 @@ from report import report
 
 from recsys.api.export import export_to
 from recsys.exporting import export_format
-from recsys.exporting.sample import drawn_rows
 from recsys.exporting.served_ranker import ServedRanker
+from recsys.exporting.trial_rows import drawn_rows
 from recsys.files.json_files import read_json
 from recsys.models.compact_rows import FLOAT32
 from recsys.models.compact_rows import TABLE_TYPES

@@ -229,8 +229,8 @@ class OwnStep:
 
         On TensorFlow, this adds up what several replicas have.
         """
-        own: Any = self
-        own._backend_update_step(gradients, variables, None)
+        optimizer: Any = self
+        optimizer._backend_update_step(gradients, variables, None)
 
     def _backend_apply_gradients(
         self, grads: "Sequence[Tensor]", trainable_variables: "Sequence[Tensor]"
@@ -326,10 +326,12 @@ def onnx_graph(
     """
     from tf2onnx import tfonnx
 
-    own: dict[str, object] = {
+    op_handlers: dict[str, object] = {
         name: (handler, []) for name, handler in handlers.items()
     }
-    return tfonnx.process_tf_graph(graph, custom_op_handlers=own, **options)
+    return tfonnx.process_tf_graph(
+        graph, custom_op_handlers=op_handlers, **options
+    )
 
 
 def onnx_errors() -> tuple[type[Exception], ...]:
@@ -354,15 +356,15 @@ class OracleInOneFile:
     @property
     def state_file(self) -> Path:
         """The file that `save` writes and `reload` reads."""
-        own: Any = self
-        return Path(own._get_oracle_fname())
+        oracle: Any = self
+        return Path(oracle._get_oracle_fname())
 
     def do_not_retry(self, trials: Iterable[str]) -> None:
         """Takes trials out of those that are to be run again."""
-        own: Any = self
+        oracle: Any = self
         ended = set(trials)
-        own._retry_queue = [
-            trial for trial in own._retry_queue if trial not in ended
+        oracle._retry_queue = [
+            trial for trial in oracle._retry_queue if trial not in ended
         ]
 
     def _save_trial(self, trial: object) -> None:

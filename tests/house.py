@@ -1,11 +1,13 @@
 """The parts of the two packages, and what imports what; counted for a look.
 
 `python -m tests.house` prints the counts, of each part what it imports, and the
-small files with one importer, which may be half of its concept.
+small files with one importer, which may be half of its concept. It takes the
+folder of another version of the project.
 """
 
 import ast
 import re
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
@@ -117,9 +119,9 @@ def counts(root: Path) -> dict[str, int]:
     }
 
 
-def main() -> None:
+def main(project: Path) -> None:
     for package in ("keras_moe", "recsys"):
-        root = PROJECT / package
+        root = project / package
         print(package, counts(root))
         for part, others in sorted(part_graph(root).items()):
             print(f"  {part}: {', '.join(sorted(others))}")
@@ -130,4 +132,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(Path(sys.argv[1]) if len(sys.argv) > 1 else PROJECT)

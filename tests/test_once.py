@@ -1,11 +1,15 @@
 """What `make test` leaves to another backend is left to one that has it."""
 
+import ast
+import re
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from tests.house import PROJECT
 from tests.once import BACKENDS
 from tests.once import left_out
 from tests.once import longest_files_first
@@ -13,10 +17,25 @@ from tests.once import name_in_report
 
 TESTS = Path(__file__).parent
 
+WITH_KERAS = {
+    *("jax", "keras", "keras_hub", "keras_rs", "keras_tuner", "tensorflow"),
+    "torch",
+}
+# Imports what its names need once they are read.
+API = PROJECT / "recsys" / "__init__.py"
+# Ways to Keras that no import shows, and a mark that needs a backend.
+BY_NAME = re.compile(
+    r"import_module|load_script|runpy|subprocess|warm_python|mark\.draws"
+)
+
+
+def listed() -> list[str]:
+    return (TESTS / "without_keras.txt").read_text().split()
+
 
 def test_files_without_keras_are_there() -> None:
     """Pytest would not miss one that has another name by now."""
-    paths = (TESTS / "without_keras.txt").read_text().split()
+    paths = listed()
     assert paths == sorted(set(paths))
     for path in paths:
         assert (TESTS.parent / path).exists(), path
@@ -24,6 +43,87 @@ def test_files_without_keras_are_there() -> None:
         assert not above & set(paths), path
         if path.endswith(".py"):
             assert Path(path).name.startswith("test_"), path
+
+
+@cache
+def imports_of(file: Path) -> frozenset[str]:
+    """What a file imports, in functions as well."""
+    modules: set[str] = set()
+    to_visit: list[ast.AST] = [ast.parse(file.read_text(encoding="utf-8"))]
+    while to_visit:
+        match node := to_visit.pop():
+            case ast.If(test=ast.Name("TYPE_CHECKING")):
+                to_visit += node.orelse
+            case ast.Import():
+                modules |= {alias.name for alias in node.names}
+            case ast.ImportFrom():
+                modules |= {f"{node.module}.{name.name}" for name in node.names}
+            case _:
+                to_visit += ast.iter_child_nodes(node)
+    return frozenset(modules)
+
+
+def files_of(module: str) -> list[Path]:
+    """The files of the project that run when a name in it is imported."""
+    path, files = PROJECT, []
+    for part in module.split("."):
+        path /= part
+        files += [path.with_suffix(".py"), path / "__init__.py"]
+    return [file for file in files if file.is_file()]
+
+
+def reaches_keras(file: Path) -> bool:
+    """Whether a file of tests, or one that it imports, imports Keras anywhere.
+
+    Pytest imports a `conftest.py` with it. Above a listed file, that one starts
+    without Keras.
+    """
+    known = {folder for path in listed() for folder in (PROJECT / path).parents}
+    beside = [f / "conftest.py" for f in file.parents if f not in known]
+    to_visit = [file, *(conftest for conftest in beside if conftest.is_file())]
+    reached = set(to_visit)
+    while to_visit:
+        for module in imports_of(to_visit.pop()):
+            files = files_of(module)
+            if module.partition(".")[0] in WITH_KERAS or files == [API]:
+                return True
+            new = set(files) - reached - {API}
+            reached |= new
+            to_visit += new
+    return False
+
+
+def test_files_that_cannot_reach_keras_are_listed() -> None:
+    """Of files that import it in functions alone, the list decides."""
+    without = [
+        file
+        for file in TESTS.rglob("test_*.py")
+        if not BY_NAME.search(file.read_text(encoding="utf-8"))
+        and not reaches_keras(file)
+    ]
+    assert len(without) > 30
+    missing = {
+        path.as_posix()
+        for path in (file.relative_to(PROJECT) for file in without)
+        if not {path.as_posix(), *map(str, path.parents)} & set(listed())
+    }
+    assert missing == set(), "expected in tests/without_keras.txt"
+
+
+def test_an_import_of_keras_is_found_wherever_it_is(tmp_path: Path) -> None:
+    file = tmp_path / "test_here.py"
+    for line, reaches in (
+        ("import json", False),
+        ("import recsys.errors", False),
+        ("from recsys.files.atomic import replacing", False),
+        ("from recsys import train", True),
+        ("def f():\n    from torch import nn", True),
+        ("from keras_moe.layers import MMoE", True),
+        ("from recsys.models import ranker", True),
+    ):
+        file.write_text(line)
+        imports_of.cache_clear()
+        assert reaches_keras(file) is reaches, line
 
 
 class Item:

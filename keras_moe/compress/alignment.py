@@ -98,11 +98,11 @@ def aligned(expert: Perceptron, reference: Perceptron) -> Perceptron:
         changed = False
         for layer in range(len(orders)):
             # All others in their order, this one's units as they were.
-            own = [
+            partial = [
                 np.arange(len(order)) if i == layer else order
                 for i, order in enumerate(orders)
             ]
-            gains = _gains(reference, expert.permuted(own), layer)
+            gains = _gains(reference, expert.permuted(partial), layer)
             _, order = linear_sum_assignment(gains, maximize=True)
             changed = changed or not np.array_equal(order, orders[layer])
             orders[layer] = order

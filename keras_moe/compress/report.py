@@ -80,7 +80,7 @@ def compared(
     largest, mean = _differences(model, result, examples)
     losses: tuple[float | None, ...] = (None, None)
     if model.compiled and examples.labels is not None:
-        losses = tuple(examples.loss(each) for each in (model, result))
+        losses = tuple(examples.loss(variant) for variant in (model, result))
     return Report(*sizes, experts, examples.num_rows, largest, mean, *losses)
 
 

@@ -91,7 +91,7 @@ class Graph:
         return tower
 
     def _is_replaceable(self, layer: keras.layers.Layer) -> bool:
-        times = sum(other is layer for other, _, _ in self.calls)
+        times = sum(called is layer for called, _, _ in self.calls)
         return (
             type(layer) is keras.layers.Dense
             and times == 1

@@ -134,8 +134,8 @@ class ExpertParallel(keras.distribution.ModelParallel):
     def get_variable_layout(
         self, variable: keras.Variable
     ) -> keras.distribution.TensorLayout | None:
-        own = own_layout(variable)
-        if own is not None or not self._splits(variable.shape):
+        layout = own_layout(variable)
+        if layout is not None or not self._splits(variable.shape):
             return super().get_variable_layout(variable)
         axes = [self._expert_dim_name, *[None] * (len(variable.shape) - 1)]
         return keras.distribution.TensorLayout(axes, self.device_mesh)

@@ -199,7 +199,7 @@ class CGC(GatedLayer):
         }
 
     def _execution_of(self, group: str) -> Execution:
-        readers = [each for each in self._readers if group in each.groups]
+        readers = [reader for reader in self._readers if group in reader.groups]
         return Execution(
             self.execution,
             [reader.gate for reader in readers],
@@ -303,17 +303,17 @@ class CGC(GatedLayer):
     ) -> dict[str, Tensor]:
         streams = self._streams(inputs)
         readers = self._readers
-        own = {
+        gate_streams = {
             output: self._gate_input(output, streams)
             for output in self._gate_of
         }
-        seen = self._seen(own, gate_inputs)
+        seen = self._seen(gate_streams, gate_inputs)
         masks = self._routed_masks(
             list(streams.values()),
             seen,
             self._of_each_reader(mask),
             # Keras names a mask after its argument where there are several.
-            self._seen(dict.fromkeys(own), gate_inputs_mask),
+            self._seen(dict.fromkeys(gate_streams), gate_inputs_mask),
             self._of_each_reader(inputs_mask),
         )
         weights = self._weigh(
@@ -326,7 +326,7 @@ class CGC(GatedLayer):
         sums: dict[str, FloatLike] = dict.fromkeys(self._gate_of, 0.0)
         for group, execution in self._executions.items():
             places = [
-                i for i, each in enumerate(readers) if group in each.groups
+                i for i, reader in enumerate(readers) if group in reader.groups
             ]
             combined = self._combine(
                 execution,
@@ -375,8 +375,8 @@ class CGC(GatedLayer):
         self, streams: Mapping[str, Shape], gate_inputs_shape: Structure
     ) -> list[Shape]:
         # What a gate looks at has the shape of its output's stream.
-        own = {output: streams[output] for output in self._gate_of}
-        return [tuple(s) for s in self._seen(own, gate_inputs_shape)]
+        gate_streams = {output: streams[output] for output in self._gate_of}
+        return [tuple(s) for s in self._seen(gate_streams, gate_inputs_shape)]
 
     def _streams(self, values: Structure) -> dict[str, Structure]:
         """One value per group of experts; one value serves all."""
@@ -396,7 +396,7 @@ class CGC(GatedLayer):
         return [streams[reader.output] for reader in self._readers]
 
     def _seen(
-        self, own: Mapping[str, Structure], gate_inputs: Structure
+        self, gate_streams: Mapping[str, Structure], gate_inputs: Structure
     ) -> list[Structure]:
         """Returns each gate's inputs: its output's, unless others are given."""
         if gate_inputs is None:
@@ -410,7 +410,7 @@ class CGC(GatedLayer):
                 f"{names}. Received: entries {list(gate_inputs)}"
             )
         return [
-            gate_inputs.get(reader.output, own[reader.output])
+            gate_inputs.get(reader.output, gate_streams[reader.output])
             for reader in self._readers
         ]
 
@@ -430,8 +430,10 @@ class CGC(GatedLayer):
         }
         # A layer without them has the configuration that it always had.
         if self.self_gates:
-            own = readers[len(self._gate_of) :]
-            config["self_gates"] = dict(zip(self.self_gates, own, strict=True))
+            self_gates = readers[len(self._gate_of) :]
+            config["self_gates"] = dict(
+                zip(self.self_gates, self_gates, strict=True)
+            )
         if self.group_experts:
             config["group_experts"] = {
                 g: serialize(e) for g, e in self.group_experts.items()

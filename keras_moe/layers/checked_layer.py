@@ -48,13 +48,16 @@ class CheckedLayer(keras.layers.Layer):
         super().__init_subclass__(**kwargs)
         # Not at each call, which may be one that a compiler traces.
         parameters = [
-            each
-            for each in inspect.signature(cls.call).parameters.values()
-            if each.kind in (each.POSITIONAL_OR_KEYWORD, each.KEYWORD_ONLY)
+            parameter
+            for parameter in inspect.signature(cls.call).parameters.values()
+            if parameter.kind
+            in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY)
         ][1:]
-        cls._names = tuple(each.name for each in parameters)
+        cls._names = tuple(parameter.name for parameter in parameters)
         cls._required = tuple(
-            each.name for each in parameters if each.default is each.empty
+            parameter.name
+            for parameter in parameters
+            if parameter.default is parameter.empty
         )
 
     def __call__(self, *args: object, **kwargs: object) -> Any:

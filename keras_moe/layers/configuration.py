@@ -96,7 +96,7 @@ def _holds_layers(value: object) -> bool:
     elif isinstance(value, list):
         values = value
     return bool(values) and all(
-        isinstance(each, keras.layers.Layer) for each in values
+        isinstance(layer, keras.layers.Layer) for layer in values
     )
 
 

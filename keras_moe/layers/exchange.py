@@ -170,10 +170,10 @@ def run_around(
     ) -> tuple[list[Tensor], Structure]:
         rows, weights = visiting
         parts = _by_owner(weights)  # (G, N, T, L)
-        own, carried = run_own(
+        added, carried = run_own(
             rows, ops.take(parts, place_in_group(), axis=0), carried
         )
-        return [a + b for a, b in zip(sums, own, strict=True)], carried
+        return [a + b for a, b in zip(sums, added, strict=True)], carried
 
     zeros = [ops.zeros((num_rows, num_values)) for _ in range(num_tasks)]
     return pass_around(step, (rows, weights), zeros, carried)

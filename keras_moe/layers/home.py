@@ -131,8 +131,8 @@ class HoME(CheckedLayer):
                 inputs_mask=inputs_mask,
                 gate_inputs_mask=gate_inputs_mask,
             )
-        for each in records:
-            self._record(each)
+        for routing in records:
+            self._record(routing)
         streams, seen = self.inputs_of_tasks(outputs, gate_inputs)
         if inputs_mask is not None:
             inputs_mask = self._streams(

@@ -107,10 +107,10 @@ def _reseeded(
     config = initializer.get_config()
     if "seed" not in config:
         return initializer
-    own = config["seed"]
-    if own is not None and not isinstance(own, int):
+    own_seed = config["seed"]
+    if own_seed is not None and not isinstance(own_seed, int):
         return initializer  # A SeedGenerator: it advances at every call.
-    base = seed if own is None else own
+    base = seed if own_seed is None else own_seed
     config["seed"] = None if base is None else derived_seed(base, *numbers)
     return initializer.__class__.from_config(config)
 

@@ -35,7 +35,7 @@ def _part(role: str, layer: keras.layers.Layer, hidden_of: HiddenOf) -> str:
     cells, parts = [], []
     for name, value in shown_arguments(layer, hidden).items():
         inside = [*_layers(name, value)]
-        parts += [_part(*each, hidden_of) for each in inside[:LONGEST_LIST]]
+        parts += [_part(*pair, hidden_of) for pair in inside[:LONGEST_LIST]]
         if len(inside) > LONGEST_LIST:
             parts.append(f"<p>and {len(inside) - LONGEST_LIST} more</p>")
         if not inside:
@@ -60,9 +60,9 @@ def _layers(
         for key, layer in value.items():
             yield f"{name}[{key!r}]", layer
     elif isinstance(value, list | tuple):
-        for number, each in enumerate(value):
-            if isinstance(each, keras.layers.Layer):
-                yield f"{name}[{number}]", each
+        for number, layer in enumerate(value):
+            if isinstance(layer, keras.layers.Layer):
+                yield f"{name}[{number}]", layer
 
 
 def _details(role: str, kind: str, name: str, content: str) -> str:

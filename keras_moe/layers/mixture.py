@@ -106,13 +106,15 @@ class Mixture(GatedLayer):
         return [ops.cast(output, self.compute_dtype) for output in outputs]
 
     def _check_budget(self, budget: float | Tensor | None) -> None:
-        others = [gate for gate in self._gate_list if not gate.takes_budget]
-        if budget is not None and others:
+        fixed_gates = [
+            gate for gate in self._gate_list if not gate.takes_budget
+        ]
+        if budget is not None and fixed_gates:
             raise ValueError(
                 "`budget` must be None with a gate that takes none: a "
                 "BudgetGate with `k` does. "
                 f"Received: budget={budget!r}, gates "
-                f"{[f'{type(g).__name__} {g.name}' for g in others]}"
+                f"{[f'{type(g).__name__} {g.name}' for g in fixed_gates]}"
             )
 
     def _task_output_shape(

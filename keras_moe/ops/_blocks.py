@@ -194,10 +194,10 @@ def _gradients(
         above = block.read_inside(upstream_grad)  # (C, H)
         matrix = entry(kernels, block.expert)  # (D, H)
         # Zero times a NaN of another group's row would be NaN.
-        own = block.read_inside(inputs)  # (C, D)
+        rows = block.read_inside(inputs)  # (C, D)
         # (C, H) times (H, D), then (D, C) times (C, H).
         of_input = ops.matmul(above, ops.transpose(matrix))
-        of_kernel = ops.matmul(ops.transpose(own), above)
+        of_kernel = ops.matmul(ops.transpose(rows), above)
         return (
             block.write(of_inputs, of_input),
             add_to_entry(of_kernels, block.expert, of_kernel),

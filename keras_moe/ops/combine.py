@@ -64,18 +64,18 @@ def _add_up_static(
     # are added up: going over all slots for every task would touch up to T
     # times as many.
     weights = ops.reshape(weights, (-1, num_experts))  # (N T, E)
-    pairs, own = plan, outputs
+    pairs, rows = plan, outputs
     if num_tasks > 1:
         # Enough, as it is the caller's count of these weights.
         pairs = routing_plan(weights != 0, max_pairs)
         slots = _slots(pairs, num_tasks, ops.shape(outputs)[0])  # (P,)
-        own = gather(outputs, slots)  # (P, H)
+        rows = gather(outputs, slots)  # (P, H)
     of_pairs = pair_weights(weights, pairs)  # (P,)
     # In slots without a pair may stand NaN, which no weight of 0 hides.
     used = (pairs.experts < num_experts)[:, None]
-    own = ops.where(used, own, 0.0)
+    rows = ops.where(used, rows, 0.0)
     return segment_sum(
-        own * of_pairs[:, None], pairs.rows, ops.shape(weights)[0]
+        rows * of_pairs[:, None], pairs.rows, ops.shape(weights)[0]
     )
 
 
@@ -132,11 +132,11 @@ def _add_up(
             upstream_grad = args[0] if upstream is None else upstream
             pairs = _by_slot(weights, plan)
             pair_grads = gather(upstream_grad, pairs.sums)  # (P, H)
-            own = outputs
+            rows = outputs
             if num_tasks == 1:
                 of_outputs = pair_grads * pairs.weights[:, None]
             else:
-                own = gather(outputs, pairs.slots)  # (P, H)
+                rows = gather(outputs, pairs.slots)  # (P, H)
                 of_outputs = sparse_matmul(  # (S, H)
                     pairs.slots,
                     pairs.sums,
@@ -144,7 +144,7 @@ def _add_up(
                     upstream_grad,
                     ops.shape(outputs)[0],
                 )
-            of_pairs = ops.sum(pair_grads * own, axis=1)  # (P,)
+            of_pairs = ops.sum(pair_grads * rows, axis=1)  # (P,)
             of_weights = scatter(of_pairs, pairs.places, num_sums * num_experts)
             return of_outputs, ops.reshape(of_weights, ops.shape(weights))
 

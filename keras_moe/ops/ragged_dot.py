@@ -51,7 +51,7 @@ def ragged_dot(rows: Tensor, kernels: Tensor, group_sizes: Tensor) -> Tensor:
     group_sizes = as_tensor("group_sizes", group_sizes)
     check_group_sizes(group_sizes, kernels.shape[0], rows.shape[0])
     arguments = (rows, kernels, group_sizes)
-    if any(isinstance(each, keras.KerasTensor) for each in arguments):
+    if any(isinstance(argument, keras.KerasTensor) for argument in arguments):
         return _RaggedDot().symbolic_call(*arguments)
     return grouped_matmul(*arguments)
 

@@ -9,12 +9,12 @@ from recsys.baselines import RETRIEVAL
 from recsys.baselines.baseline_run import BaselineRun
 from recsys.baselines.config import BaselineConfig
 from recsys.baselines.fitted_retrieval import FittedRetrieval
+from recsys.baselines.grid_search import Trial
+from recsys.baselines.grid_search import search
 from recsys.baselines.interactions import Interactions
 from recsys.baselines.option import Options
 from recsys.baselines.ranking_baseline import RankingBaseline
 from recsys.baselines.retrieval_data import RetrievalData
-from recsys.baselines.search import Trial
-from recsys.baselines.search import search
 from recsys.data import load
 from recsys.data.load import AnyDataset
 from recsys.data.load import load_schema

@@ -74,11 +74,11 @@ def calibrate(
     measuring = Measuring.of(model, config, dataset.schema)
     with sole_writer(folder.folder):
         model.calibrations = {}
-        found = calibrations(model, dataset, method, by, min_rows)
+        fitted = calibrations(model, dataset, method, by, min_rows)
         before = scores_of(model, dataset.split("test"))
         truth = dataset.split("test")[dataset.schema.truth_columns]
         tasks_before = measuring.measure(before, truth)["tasks"]
-        model.calibrations = found
+        model.calibrations = fitted
         metrics = folder.read_metrics()
         for split in ("validation", "test"):
             scores = scores_of(model, dataset.split(split))
@@ -95,7 +95,7 @@ def calibrate(
                     "before": {n: tasks_before[task][n] for n in _SHOWN},
                     "after": {n: tasks_after[task][n] for n in _SHOWN},
                 }
-                for task, calibration in found.items()
+                for task, calibration in fitted.items()
             },
         }
         folder.save_model(model)

@@ -90,14 +90,14 @@ def _measured(
         if config.refit:
             dataset = dataset.with_validation_in_training()
         rows = dataset.split("test")
-        of_tasks, found = {}, {}
+        of_tasks, retrieved = {}, {}
         if ranker.has_trained_tasks:
             measuring = Measuring.of(ranker, config, dataset.schema)
             truth = rows[dataset.schema.truth_columns]
             scores = scores_of(ranker, rows)
             of_tasks = measuring.measure(scores, truth)["tasks"]
         if two_stages:
-            found = measure_retrieval(ranker, dataset, "test", config)
+            retrieved = measure_retrieval(ranker, dataset, "test", config)
     except DataError as error:
         warnings.warn(
             f"the tables' cost is not measured: {error}", stacklevel=2
@@ -107,8 +107,8 @@ def _measured(
         f"loss of {task}": metrics["loss"] for task, metrics in of_tasks.items()
     }
     for name in (f"recall@{config.metrics_k}", f"ndcg@{config.metrics_k}"):
-        if found:
-            metrics[f"{name} of retrieval"] = found["retrieval"][name]
+        if retrieved:
+            metrics[f"{name} of retrieval"] = retrieved["retrieval"][name]
     return metrics
 
 

@@ -16,11 +16,11 @@ from recsys.exporting import ExportFormat
 from recsys.exporting import export_format
 from recsys.exporting.class_names import class_names
 from recsys.exporting.examples import examples
+from recsys.exporting.exported_ids import known_ids
 from recsys.exporting.input_names import INPUTS_FILE
 from recsys.exporting.input_names import read_input_names
-from recsys.exporting.known_ids import known_ids
-from recsys.exporting.sample import rows_of_test_split
 from recsys.exporting.served_ranker import ServedRanker
+from recsys.exporting.trial_rows import rows_of_test_split
 from recsys.exporting.verification import DATA_ROWS
 from recsys.exporting.verification import last_line
 from recsys.exporting.verification import verify

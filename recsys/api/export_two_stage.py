@@ -17,11 +17,11 @@ from recsys.errors.bounds import check_count
 from recsys.errors.choices import check_choice
 from recsys.exporting.class_names import class_names
 from recsys.exporting.examples import examples
+from recsys.exporting.exported_ids import known_ids
 from recsys.exporting.input_names import INPUTS_FILE
 from recsys.exporting.item_index import INDEXES
 from recsys.exporting.item_index import LEGACY_INDEXES
 from recsys.exporting.item_index import index_inside
-from recsys.exporting.known_ids import known_ids
 from recsys.exporting.two_stage import RECALL
 from recsys.exporting.two_stage import TwoStage
 from recsys.exporting.two_stage import write_index

@@ -59,14 +59,14 @@ def _fitted(
     name: str, config: ResolvedConfig, trained: Run
 ) -> JsonObject | None:
     """The metrics of a simple model; `None` where there can be none."""
-    own = Run(trained.folder / "baselines" / name)
-    if own.is_finished:
-        return own.read_metrics()
-    shutil.rmtree(own.folder, ignore_errors=True)
+    simple = Run(trained.folder / "baselines" / name)
+    if simple.is_finished:
+        return simple.read_metrics()
+    shutil.rmtree(simple.folder, ignore_errors=True)
     fields = {
         "data": config.data,
         "model": name,
-        "out": str(own.folder),
+        "out": str(simple.folder),
         "seed": config.seed,
         "metrics_k": config.metrics_k,
         "task_weights": config.task_weights,
@@ -83,7 +83,7 @@ def _fitted(
         return baseline(fields)
     except (DataError, ModuleNotFoundError, ValueError) as error:
         announce(f"{name} is left out: {error}")
-        shutil.rmtree(own.folder, ignore_errors=True)
+        shutil.rmtree(simple.folder, ignore_errors=True)
         return None
 
 
@@ -116,15 +116,15 @@ def best_simple_models(table: pd.DataFrame) -> list[str]:
     >>> print(*best_simple_models(table))
     Best simple model by validation loss: gbdt, test loss 0.6300 (run 0.5200).
     """
-    found = []
+    sentences = []
     run, simple = table.iloc[0], table.iloc[1:]
     for name, ascending in (("loss", True), ("ndcg", False)):
         chosen, shown = f"validation {name}", f"test {name}"
         if chosen not in table or simple[chosen].isna().all():
             continue
         best = simple.sort_values(chosen, ascending=ascending).iloc[0]
-        found.append(
+        sentences.append(
             f"Best simple model by {chosen}: {best['model']}, {shown} "
             f"{best[shown]:.4f} (run {run[shown]:.4f})."
         )
-    return found
+    return sentences

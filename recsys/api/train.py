@@ -199,11 +199,11 @@ def _train(
 
 def _announce_warnings(source: str, dataset: AnyDataset) -> None:
     """Prints what in the data makes a training fail or its metrics lie."""
-    found = quick_warnings(dataset) if is_shown() else []
-    for line in found[:_MOST_WARNINGS]:
+    lines = quick_warnings(dataset) if is_shown() else []
+    for line in lines[:_MOST_WARNINGS]:
         announce(f"Warning: {printable(line)}")
-    if found:
-        more = len(found) - _MOST_WARNINGS
+    if lines:
+        more = len(lines) - _MOST_WARNINGS
         announce(
             (f"{more} more warnings. " if more > 0 else "")
             + f"All about the data: recsys describe --data {printable(source)}"

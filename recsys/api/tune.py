@@ -27,13 +27,13 @@ from recsys.training.resolve_ranker import check_trains_tasks
 from recsys.tuning.oracles import ResumableOracle
 from recsys.tuning.oracles import create_oracle
 from recsys.tuning.parse_space import parse_space
-from recsys.tuning.progress import SweepProgress
 from recsys.tuning.published_space import published_space
 from recsys.tuning.search import role
 from recsys.tuning.search import search
 from recsys.tuning.space import Space
 from recsys.tuning.sweep import Plan
 from recsys.tuning.sweep import Sweep
+from recsys.tuning.sweep_progress import SweepProgress
 from recsys.tuning.trial_runner import TrialRunner
 from recsys.tuning.yaml_file import read_yaml
 

@@ -47,8 +47,8 @@ class ArrayFolder:
         with reading(file, _EXPECTED):
             array: np.ndarray = np.load(file, mmap_mode="r", allow_pickle=False)
         fits = len(array.shape) == len(shape) and all(
-            length in (None, own)
-            for length, own in zip(shape, array.shape, strict=True)
+            length in (None, size)
+            for length, size in zip(shape, array.shape, strict=True)
         )
         if array.dtype.kind not in "iuf" or not fits:
             wanted = ", ".join("any" if n is None else f"{n}" for n in shape)

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from recsys.baselines.array_folder import ArrayFolder
-from recsys.baselines.known_ids import KnownIds
+from recsys.baselines.id_codes import IdCodes
 from recsys.baselines.option import Option
 from recsys.baselines.option import Options
 from recsys.baselines.ranking_baseline import RankingBaseline
@@ -47,7 +47,7 @@ class Bias(RankingBaseline):
     def __init__(
         self,
         schema: Schema,
-        ids: KnownIds,
+        ids: IdCodes,
         biases: Mapping[str, Sequence[np.ndarray]],
     ) -> None:
         """Holds what was fitted.
@@ -66,7 +66,7 @@ class Bias(RankingBaseline):
     @classmethod
     def fit(cls, dataset: Dataset, options: Options, seed: int = 0) -> "Bias":
         schema, train = dataset.schema, dataset.split("train")
-        ids = KnownIds.fit(train, _columns(schema))
+        ids = IdCodes.fit(train, _columns(schema))
         codes = ids.codes(train)
         by_role = {
             schema.user_id: options["lambda-user"],
@@ -83,7 +83,7 @@ class Bias(RankingBaseline):
                 targets = (targets == classes).astype(np.float64)
             biases[task] = fit_biases(
                 targets,
-                [own[known] for own in codes],
+                [numbers[known] for numbers in codes],
                 ids.sizes,
                 penalties,
                 None if weights is None else weights[known],
@@ -96,8 +96,8 @@ class Bias(RankingBaseline):
         for task, kind in self.schema.tasks.items():
             mean, *deviations = self.biases[task]
             values = np.repeat(mean[None], len(rows), axis=0)
-            for own, deviation in zip(codes, deviations, strict=True):
-                values += deviation[own]
+            for numbers, deviation in zip(codes, deviations, strict=True):
+                values += deviation[numbers]
             if not isinstance(kind, Regression):
                 values = np.clip(values, _LEAST, 1 - _LEAST)
             predictions[task] = as_prediction(values)
@@ -114,7 +114,7 @@ class Bias(RankingBaseline):
     @classmethod
     def read(cls, folder: Path, dataset: Dataset) -> "Bias":
         files, schema = ArrayFolder(folder), dataset.schema
-        ids = KnownIds.read(files, _columns(schema))
+        ids = IdCodes.read(files, _columns(schema))
         biases = {}
         for number, task in enumerate(schema.tasks):
             width = dataset.num_classes.get(task, 1)

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import expit
 
 from recsys.baselines.array_folder import ArrayFolder
-from recsys.baselines.known_ids import KnownIds
+from recsys.baselines.id_codes import IdCodes
 from recsys.baselines.option import Option
 from recsys.baselines.option import Options
 from recsys.baselines.ranking_baseline import RankingBaseline
@@ -54,7 +54,7 @@ class BiasedMF(RankingBaseline):
     def __init__(
         self,
         schema: Schema,
-        ids: KnownIds,
+        ids: IdCodes,
         factors: Mapping[str, Sequence[BiasedFactors]],
     ) -> None:
         """Holds what was fitted.
@@ -74,7 +74,7 @@ class BiasedMF(RankingBaseline):
         cls, dataset: Dataset, options: Options, seed: int = 0
     ) -> "BiasedMF":
         schema, train = dataset.schema, dataset.split("train")
-        ids = KnownIds.fit(train, _columns(schema))
+        ids = IdCodes.fit(train, _columns(schema))
         users, items = ids.codes(train)
         num_users, num_items = ids.sizes
         weights = weights_of(train, schema.row_weights)
@@ -104,7 +104,7 @@ class BiasedMF(RankingBaseline):
                     Objective(
                         users[rows],
                         items[rows],
-                        own,
+                        target,
                         weights[rows],
                         logistic,
                         penalties,
@@ -113,7 +113,7 @@ class BiasedMF(RankingBaseline):
                     int(options["factors"]),
                     seed,
                 ).scaled(scale, shift)
-                for own in targets
+                for target in targets
             ]
         return cls(schema, ids, factors)
 
@@ -121,8 +121,8 @@ class BiasedMF(RankingBaseline):
         users, items = self.ids.codes(rows)
         predictions = {}
         for task, kind in self.schema.tasks.items():
-            found = [own(users, items) for own in self.factors[task]]
-            values = np.stack(found, axis=1)
+            scores = [factors(users, items) for factors in self.factors[task]]
+            values = np.stack(scores, axis=1)
             if not isinstance(kind, Regression):
                 values = expit(values)
             predictions[task] = as_prediction(values)
@@ -131,15 +131,17 @@ class BiasedMF(RankingBaseline):
     def write(self, folder: Path) -> None:
         files = ArrayFolder(folder)
         self.ids.write(files)
-        for number, own in enumerate(self.factors.values()):
+        for number, of_task in enumerate(self.factors.values()):
             files.write(
                 {
-                    f"task_{number}_means": np.array([one.mean for one in own]),
+                    f"task_{number}_means": np.array(
+                        [factors.mean for factors in of_task]
+                    ),
                     f"task_{number}_users": np.stack(
-                        [one.users for one in own]
+                        [factors.users for factors in of_task]
                     ),
                     f"task_{number}_items": np.stack(
-                        [one.items for one in own]
+                        [factors.items for factors in of_task]
                     ),
                 }
             )
@@ -147,7 +149,7 @@ class BiasedMF(RankingBaseline):
     @classmethod
     def read(cls, folder: Path, dataset: Dataset) -> "BiasedMF":
         files, schema = ArrayFolder(folder), dataset.schema
-        ids = KnownIds.read(files, _columns(schema))
+        ids = IdCodes.read(files, _columns(schema))
         num_users, num_items = ids.sizes
         factors = {}
         for number, task in enumerate(schema.tasks):

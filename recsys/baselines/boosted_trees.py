@@ -224,9 +224,9 @@ def _fit_means(
         return np.zeros((len(targets), 0)), []
     out_of_fold = np.zeros((len(targets), targets.shape[1] * rows.ids.shape[1]))
     folds = KFold(_FOLDS, shuffle=True, random_state=seed)
-    for rest, own in folds.split(rows.ids):
+    for rest, held_out in folds.split(rows.ids):
         means = _means(rows.ids[rest], targets[rest])
-        out_of_fold[own] = _looked_up(means, rows.ids[own])
+        out_of_fold[held_out] = _looked_up(means, rows.ids[held_out])
     return out_of_fold, _means(rows.ids, targets)
 
 

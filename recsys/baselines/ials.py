@@ -91,7 +91,7 @@ class Ials(RetrievalBaseline):
 
 def solve(
     rows: csr_array,
-    others: np.ndarray,
+    fixed: np.ndarray,
     alpha: float,
     penalty: float,
     gram: np.ndarray | None = None,
@@ -100,16 +100,16 @@ def solve(
 
     Args:
         rows: 1 for each pair that is there, `(R, O)`.
-        others: The vectors of the other side, float64 `(O, D)`.
+        fixed: The vectors of the other side, float64 `(O, D)`.
         alpha: Weight of the pairs that are not there, and of all others.
         penalty: The λ of the loss.
-        gram: `others.T @ others`, computed unless given.
+        gram: `fixed.T @ fixed`, computed unless given.
 
     Returns:
         Float64 array `(R, D)`.
     """
-    gram = others.T @ others if gram is None else gram
-    width = others.shape[1]
+    gram = fixed.T @ fixed if gram is None else gram
+    width = fixed.shape[1]
     solved = np.empty((rows.shape[0], width))
     for start in range(0, rows.shape[0], _BLOCK):
         stop = min(start + _BLOCK, rows.shape[0])
@@ -117,10 +117,10 @@ def solve(
         right = np.empty((stop - start, width, 1))
         for place, row in enumerate(range(start, stop)):
             history = rows.indices[rows.indptr[row] : rows.indptr[row + 1]]
-            vectors = others[history]  # (history, D)
+            vectors = fixed[history]  # (history, D)
             left[place] = vectors.T @ vectors
             right[place, :, 0] = vectors.sum(axis=0)
-            ridge = penalty * (len(history) + alpha * len(others))
+            ridge = penalty * (len(history) + alpha * len(fixed))
             left[place].flat[:: width + 1] += ridge
         left += alpha * gram
         solved[start:stop] = np.linalg.solve(left, right)[:, :, 0]

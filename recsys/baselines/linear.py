@@ -117,8 +117,8 @@ class Linear(RankingBaseline):
     def write(self, folder: Path) -> None:
         self.columns.write(folder)
         files = ArrayFolder(folder)
-        for number, own in enumerate(self.coefficients.values()):
-            slopes, intercepts = own
+        for number, task in enumerate(self.coefficients):
+            slopes, intercepts = self.coefficients[task]
             files.write(
                 {
                     f"task_{number}_slopes": slopes,
@@ -232,8 +232,8 @@ def _logistic(
     there = model.classes_.astype(int)
     intercepts = np.full(classes, -np.inf)
     intercepts[there] = 0
-    own = there[-len(model.coef_) :]
-    slopes[:, own], intercepts[own] = model.coef_.T, model.intercept_
+    columns = there[-len(model.coef_) :]
+    slopes[:, columns], intercepts[columns] = model.coef_.T, model.intercept_
     return slopes, intercepts
 
 

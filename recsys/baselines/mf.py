@@ -110,19 +110,21 @@ def loss_and_gradient(
     block = max(1, _SCORES // max(1, len(items)))
     for start in range(0, len(users), block):
         part = slice(start, start + block)
-        own = matrix[part]
+        histories = matrix[part]
         scores = users[part].astype(np.float32) @ items.T.astype(
             np.float32
         ) + biases.astype(np.float32)  # (B, N)
         scores -= scores.max(axis=1, keepdims=True)
-        rows = np.repeat(np.arange(own.shape[0]), np.diff(own.indptr))
-        own_scores = scores[rows, own.indices]
+        rows = np.repeat(
+            np.arange(histories.shape[0]), np.diff(histories.indptr)
+        )
+        own_scores = scores[rows, histories.indices]
         np.exp(scores, out=scores)
         totals = scores.sum(axis=1)
         loss -= float((own_scores - np.log(totals)[rows]).sum(dtype=np.float64))
         # Of a row: how many items it has had times the softmax, less them.
         scores *= (history_sizes[part] / totals)[:, None].astype(np.float32)
-        scores[rows, own.indices] -= 1
+        scores[rows, histories.indices] -= 1
         of_users[part] = scores @ items.astype(np.float32)
         of_users[part] += 2 * penalty * history_sizes[part, None] * users[part]
         of_items += scores.T @ users[part].astype(np.float32)

@@ -170,11 +170,13 @@ def _of_lists(values: np.ndarray, counts: np.ndarray) -> np.ndarray:
     places = np.full(max(len(known), int(codes.max(initial=0)) + 1), -1)
     places[common] = np.arange(len(common))
     rows, _ = np.nonzero(there := codes >= 0)
-    own = places[codes[there]]
+    positions = places[codes[there]]
     columns = np.zeros((1 + len(common), len(codes)))
     columns[0] = there.sum(axis=1)
-    chosen = own >= 0
-    np.add.at(columns, (own[chosen] + 1, rows[chosen]), weights[there][chosen])
+    chosen = positions >= 0
+    np.add.at(
+        columns, (positions[chosen] + 1, rows[chosen]), weights[there][chosen]
+    )
     return columns
 
 

@@ -3,9 +3,9 @@ from typing import Annotated
 import typer
 
 from recsys.backend import start_backend
-from recsys.commands.arguments import Backend
-from recsys.commands.arguments import Data
-from recsys.commands.arguments import RunFolder
+from recsys.commands.shared_options import Backend
+from recsys.commands.shared_options import Data
+from recsys.commands.shared_options import RunFolder
 
 
 def calibrate(
@@ -40,14 +40,14 @@ def calibrate(
 
     report = calibrate(run, data, method, by, min_rows)
     rows = []
-    for task, found in report["tasks"].items():
+    for task, facts in report["tasks"].items():
         cells = [
-            "" if found[when][name] is None else f"{found[when][name]:.4f}"
+            "" if facts[when][name] is None else f"{facts[when][name]:.4f}"
             for name in ("ece", "loss")
             for when in ("before", "after")
         ]
-        own = [] if by is None else [f"{found['values']:,}"]
-        rows.append([task, *cells, *own])
+        count = [] if by is None else [f"{facts['values']:,}"]
+        rows.append([task, *cells, *count])
     header = ["Test", "ECE before", "ECE after", "Loss before", "Loss after"]
     print_table([*header, *([] if by is None else [f"Values of {by}"])], rows)
     print(f"The calibrated model is in {run}")

@@ -3,7 +3,7 @@ from typing import Annotated
 
 import typer
 
-from recsys.commands.arguments import Data
+from recsys.commands.shared_options import Data
 
 
 def describe(

@@ -3,10 +3,10 @@ from typing import Annotated
 import typer
 
 from recsys.backend import start_backend
-from recsys.commands.arguments import Backend
-from recsys.commands.arguments import Data
-from recsys.commands.arguments import RunFolder
-from recsys.commands.arguments import SplitName
+from recsys.commands.shared_options import Backend
+from recsys.commands.shared_options import Data
+from recsys.commands.shared_options import RunFolder
+from recsys.commands.shared_options import SplitName
 from recsys.errors.shown import printable
 
 

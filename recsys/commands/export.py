@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from recsys.backend import start_backend
-from recsys.commands.arguments import RunFolder
+from recsys.commands.shared_options import RunFolder
 from recsys.serving.formats import DEFAULT_FORMAT
 from recsys.serving.formats import FORMATS
 from recsys.serving.formats import known_format

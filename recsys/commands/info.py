@@ -14,11 +14,11 @@ def info(
     from recsys.reporting.run.overview import scores_table
     from recsys.reporting.terminal_table import print_table
 
-    found = info(run)
-    width = max(map(len, found["facts"]))
-    for name, fact in found["facts"].items():
+    summary = info(run)
+    width = max(map(len, summary["facts"]))
+    for name, fact in summary["facts"].items():
         print(f"{name:{width}}  {printable(fact)}")
-    table = scores_table(found["scores"])
+    table = scores_table(summary["scores"])
     print_table(table.header, table.rows)
-    for verdict in found["verdicts"]:
+    for verdict in summary["verdicts"]:
         print(printable(verdict))

@@ -27,7 +27,7 @@ def print_metrics(metrics: Mapping[str, JsonMapping]) -> None:
     Tasks that were not trained, whose predictions are the constants, are left
     out beside a retrieval.
     """
-    if not all("retrieval" in each for each in metrics.values()) or any(
+    if not all("retrieval" in values for values in metrics.values()) or any(
         _differs_from_constant(scores)
         for values in metrics.values()
         for scores in values["tasks"].values()

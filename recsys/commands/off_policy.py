@@ -4,10 +4,10 @@ from typing import Annotated
 import typer
 
 from recsys.backend import start_backend
-from recsys.commands.arguments import Backend
-from recsys.commands.arguments import Data
-from recsys.commands.arguments import RunFolder
-from recsys.commands.arguments import SplitName
+from recsys.commands.shared_options import Backend
+from recsys.commands.shared_options import Data
+from recsys.commands.shared_options import RunFolder
+from recsys.commands.shared_options import SplitName
 from recsys.files.json_files import JsonMapping
 from recsys.files.json_files import write_json
 
@@ -52,24 +52,24 @@ def off_policy(
     start_backend(backend)
     from recsys.api.off_policy import off_policy
 
-    found = off_policy(run, data, reward, score, top, split, largest_weight)
+    report = off_policy(run, data, reward, score, top, split, largest_weight)
     if out is not None:
-        write_json(out, found)
-    _print(found)
+        write_json(out, report)
+    _print(report)
 
 
-def _print(found: JsonMapping) -> None:
+def _print(report: JsonMapping) -> None:
     from recsys.reporting.terminal_table import print_table
 
     rows = []
-    for name, estimate in found["values"].items():
+    for name, estimate in report["values"].items():
         low, high = estimate["interval"] or (None, None)
         interval = "" if low is None else f"{low:.4f} to {high:.4f}"
         rows.append([_TITLES[name], f"{estimate['value']:.4f}", interval])
-    header = [f"{found['reward']} per request", "Value", "95 % interval"]
+    header = [f"{report['reward']} per request", "Value", "95 % interval"]
     print_table(header, rows)
     print(
-        f"{found['requests']:,} requests, {found['clusters']:,} independent; "
-        f"{found['shown_rows']:,} shown rows, as precise as "
-        f"{found['effective_rows']:,.0f} of equal weight"
+        f"{report['requests']:,} requests, {report['clusters']:,} independent; "
+        f"{report['shown_rows']:,} shown rows, as precise as "
+        f"{report['effective_rows']:,.0f} of equal weight"
     )

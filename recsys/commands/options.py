@@ -101,7 +101,7 @@ def with_config_options(command: Callable[..., None]) -> Callable[..., None]:
     Args:
         command: A function that takes the fields as `**fields`, last.
     """
-    own = list(inspect.signature(command).parameters.values())[:-1]
+    parameters = list(inspect.signature(command).parameters.values())[:-1]
     hints, texts = get_type_hints(TrainConfig), field_texts(TrainConfig)
     options = [
         inspect.Parameter(
@@ -112,7 +112,7 @@ def with_config_options(command: Callable[..., None]) -> Callable[..., None]:
         )
         for field in sorted(fields(TrainConfig), key=_place)
     ]
-    signature = inspect.Signature([*own, *options])
+    signature = inspect.Signature([*parameters, *options])
     command.__signature__ = signature  # type: ignore[attr-defined]
     return command
 

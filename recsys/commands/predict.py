@@ -4,9 +4,9 @@ from typing import Annotated
 import typer
 
 from recsys.backend import start_backend
-from recsys.commands.arguments import Backend
-from recsys.commands.arguments import Budget
-from recsys.commands.arguments import RunFolder
+from recsys.commands.shared_options import Backend
+from recsys.commands.shared_options import Budget
+from recsys.commands.shared_options import RunFolder
 
 
 def predict(

@@ -64,13 +64,13 @@ def _records(data_set: Callable[..., object]) -> list[tuple[str, str]]:
         data_set if inspect.isfunction(data_set) else type(data_set).__call__
     )
     texts = described_arguments(inspect.getdoc(documented) or "")
-    own = list(inspect.signature(data_set).parameters.values())[3:]
+    options = list(inspect.signature(data_set).parameters.values())[3:]
     return [
         (
             option.name,
             " ".join(filter(None, [texts.get(option.name), _of(option)])),
         )
-        for option in own
+        for option in options
     ]
 
 

@@ -5,7 +5,7 @@ from typing import Annotated
 import typer
 
 from recsys.backend import start_backend
-from recsys.commands.arguments import SplitName
+from recsys.commands.shared_options import SplitName
 from recsys.errors.shown import printable
 
 _NO = 3

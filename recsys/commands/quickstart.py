@@ -4,8 +4,8 @@ from typing import Annotated
 import typer
 
 from recsys.backend import start_backend
-from recsys.commands.arguments import Backend
 from recsys.commands.options import named_values
+from recsys.commands.shared_options import Backend
 
 
 def quickstart(

@@ -3,9 +3,9 @@ from typing import Annotated
 import typer
 
 from recsys.backend import start_backend
-from recsys.commands.arguments import Backend
-from recsys.commands.arguments import RunFolder
 from recsys.commands.options import named_values
+from recsys.commands.shared_options import Backend
+from recsys.commands.shared_options import RunFolder
 
 
 def recommend(

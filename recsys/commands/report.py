@@ -4,7 +4,7 @@ from typing import Annotated
 import typer
 
 from recsys.backend import start_backend
-from recsys.commands.arguments import SparseOnly
+from recsys.commands.shared_options import SparseOnly
 
 
 def report(

@@ -3,7 +3,7 @@ from typing import Annotated
 
 import typer
 
-from recsys.commands.arguments import Backend
+from recsys.commands.shared_options import Backend
 
 
 def reproduce(

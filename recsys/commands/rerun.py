@@ -3,9 +3,9 @@ from typing import Annotated
 
 import typer
 
-from recsys.commands.arguments import Jobs
-from recsys.commands.arguments import RunsFolder
-from recsys.commands.arguments import SparseOnly
+from recsys.commands.shared_options import Jobs
+from recsys.commands.shared_options import RunsFolder
+from recsys.commands.shared_options import SparseOnly
 
 
 def rerun(

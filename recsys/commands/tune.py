@@ -4,9 +4,9 @@ from typing import Annotated
 import typer
 
 from recsys.backend import start_backend
-from recsys.commands.arguments import SparseOnly
 from recsys.commands.options import given_fields
 from recsys.commands.options import with_config_options
+from recsys.commands.shared_options import SparseOnly
 from recsys.config.train_config import TrainConfig
 from recsys.errors.bounds import MOST_EXPERTS
 

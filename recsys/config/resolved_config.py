@@ -108,20 +108,20 @@ class ResolvedConfig(TrainConfig):
 
     def experts_of_gate(self, num_tasks: int) -> list[int]:
         """Number of experts that the gate of a task weighs on each level."""
-        shared, own = self.routed_experts, self.task_experts
+        shared, specific = self.routed_experts, self.task_experts
         return {
             "shared-bottom": [],
-            "cgc": [shared + own],
-            "ple": [shared + own] * self.num_levels,
-            "adatt": [shared + own * num_tasks] * self.num_levels,
-            "stem": [shared + own * num_tasks],
-            "home": [shared + own, shared + 2 * own],
+            "cgc": [shared + specific],
+            "ple": [shared + specific] * self.num_levels,
+            "adatt": [shared + specific * num_tasks] * self.num_levels,
+            "stem": [shared + specific * num_tasks],
+            "home": [shared + specific, shared + 2 * specific],
         }.get(self.architecture, [shared])
 
     def experts_of_level(self, num_tasks: int) -> list[int]:
         """Number of experts on each level."""
-        shared, own = self.routed_experts, self.task_experts
-        every = shared + own * num_tasks
+        shared, specific = self.routed_experts, self.task_experts
+        every = shared + specific * num_tasks
         groups = len(set(self.task_groups.values())) or 1
         return {
             "shared-bottom": [],
@@ -129,7 +129,7 @@ class ResolvedConfig(TrainConfig):
             "ple": [every] * self.num_levels,
             "adatt": [every] * self.num_levels,
             "stem": [every],
-            "home": [shared + own * groups, every + own * groups],
+            "home": [shared + specific * groups, every + specific * groups],
         }.get(self.architecture, [shared + self.shared_experts])
 
     @classmethod

@@ -245,10 +245,10 @@ def unify(
     files = [file for file, _ in parts]
     frames = [frame for _, frame in parts]
     for name, kind in columns.items():
-        own = [frame[name] for frame in frames]
-        kind.check_alike(own, files)
-        unified = kind.unified(own)
-        if unified is not own:
+        pieces = [frame[name] for frame in frames]
+        kind.check_alike(pieces, files)
+        unified = kind.unified(pieces)
+        if unified is not pieces:
             for frame, column in zip(frames, unified, strict=True):
                 frame[name] = column
 
@@ -267,9 +267,11 @@ def read_parsed(
         DataError: The file is not what its suffix says, or a column or a
             value is missing or wrong.
     """
-    own = dict(columns)
+    file_columns = dict(columns)
     if items.names:
-        own = items.read_from(columns, column_names(file))
-    table = read_arrow(file, columns=own)
-    warn_of_whole_floats(table.schema, own, file)
-    return items.join(parse(to_frame(table, file), own, file), columns, file)
+        file_columns = items.read_from(columns, column_names(file))
+    table = read_arrow(file, columns=file_columns)
+    warn_of_whole_floats(table.schema, file_columns, file)
+    return items.join(
+        parse(to_frame(table, file), file_columns, file), columns, file
+    )

@@ -165,8 +165,8 @@ def _schema(
     for column in columns:
         if column.kind is not None:
             kinds[column.meaning][column.name] = column.kind
-    for meaning, found in kinds.items():
-        if not found:
+    for meaning, declarations in kinds.items():
+        if not declarations:
             raise DataError.at(name, f"a {meaning} among the columns", "none")
     features = kinds["feature"]
     return Schema(

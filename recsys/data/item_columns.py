@@ -51,8 +51,8 @@ class ItemColumns:
         """The features that `items` has, but for the item itself."""
         if self._file is None:
             return frozenset()
-        found = {*column_names(self._file)} & {*self._features}
-        return frozenset(found - {self._item})
+        names = {*column_names(self._file)} & {*self._features}
+        return frozenset(names - {self._item})
 
     def read_from(
         self, columns: Mapping[str, Kind], there: Collection[str]
@@ -64,10 +64,10 @@ class ItemColumns:
             there: Names of the columns of the file.
         """
         joined = {name for name in columns if name not in there} & self.names
-        own = {n: kind for n, kind in columns.items() if n not in joined}
+        in_file = {n: kind for n, kind in columns.items() if n not in joined}
         if joined:
-            own.setdefault(str(self._item), self._features[str(self._item)])
-        return own
+            in_file.setdefault(str(self._item), self._features[str(self._item)])
+        return in_file
 
     def join(
         self, frame: pd.DataFrame, columns: Mapping[str, Kind], place: object
@@ -108,10 +108,10 @@ class ItemColumns:
 
     def _places(self, items: pd.Series, place: object) -> npt.NDArray[np.int64]:
         """For each item its row in `items`, -1 where it is missing."""
-        found = as_strings(items).map(self._rows)
-        unknown = found.isna() & items.notna()
+        places = as_strings(items).map(self._rows)
+        unknown = places.isna() & items.notna()
         refuse(items, unknown, f"an item of {self._file}", place)
-        return np.asarray(found.fillna(-1), np.int64)
+        return np.asarray(places.fillna(-1), np.int64)
 
     def _column(self, name: str) -> pd.Series:
         """A checked feature by the rows of `items`; the last is missing."""

@@ -143,12 +143,12 @@ def _typed_options(
     options: JsonMapping,
 ) -> JsonObject:
     signature = inspect.signature(data_set, eval_str=True)
-    own = list(signature.parameters.values())[3:]
+    parameters = list(signature.parameters.values())[3:]
     what = f"`options` of the data set {name!r}"
-    for option in own:
+    for option in parameters:
         if option.default is option.empty and option.name not in options:
             raise ValueError(
                 f"{what} must name {option.name}. Received: {list(options)}"
             )
-    hints = {option.name: option.annotation for option in own}
+    hints = {option.name: option.annotation for option in parameters}
     return typed_arguments(what, options, hints)

@@ -64,7 +64,7 @@ def check_item_roles(
 def check_log_roles(
     roles: Mapping[str, str | None],
     least_propensity: object,
-    others: Collection[str | None],
+    other_columns: Collection[str | None],
     images: bool = False,
 ) -> None:
     """Checks the position and the propensity.
@@ -72,14 +72,14 @@ def check_log_roles(
     Args:
         roles: Columns by the key of `dataset.json`, `None` for none.
         least_propensity: The bound of propensities; `None` for the default.
-        others: Columns that have another meaning.
+        other_columns: Columns that have another meaning.
         images: Whether the features are an image, which has no such roles.
             Defaults to `False`.
 
     Raises:
         DataError: A column has two meanings, or the bound is none.
     """
-    taken = set(others)
+    taken = set(other_columns)
     for role, column in roles.items():
         if column is not None and images:
             raise DataError.at(

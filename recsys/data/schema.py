@@ -298,7 +298,9 @@ class Schema:
         content = {key: getattr(self, key) for key in _keys()}
         content["features"] = declarations(self.features)
         content["tasks"] = declarations(self.tasks)
-        given = {key: said for key, said in content.items() if said is not None}
+        given = {
+            key: value for key, value in content.items() if value is not None
+        }
         return json.dumps(given, indent=2, ensure_ascii=False) + "\n"
 
 
@@ -331,10 +333,10 @@ def _kinds(
     kinds: Mapping[str, type[AnyColumn]],
 ) -> dict[str, AnyColumn]:
     """Returns the kinds of columns, each checked among the others."""
-    found = {
+    of_columns = {
         column: declared(declaration, kinds, f"'{key}'", column)
         for column, declaration in columns.items()
     }
-    for column, kind in found.items():
-        kind.check_among(found, column)
-    return found
+    for column, kind in of_columns.items():
+        kind.check_among(of_columns, column)
+    return of_columns

@@ -145,8 +145,8 @@ def _meet_on_jax(processes: Processes, port: int) -> tuple[int, int]:
     )
     # JAX's handler only records the signal for those who query it.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    own = np.array([port, secrets.randbelow(1 << 31)], np.int32)
-    port, token = value_of_first(own).tolist()
+    proposal = np.array([port, secrets.randbelow(1 << 31)], np.int32)
+    port, token = value_of_first(proposal).tolist()
     return port, token
 
 

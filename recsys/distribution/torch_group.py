@@ -137,8 +137,8 @@ class TorchGroup:
         else:
             gradient = gradient.coalesce()
             values, rows = gradient.values(), gradient.indices()[0]
-        own = torch.tensor([len(rows)], device=device)
-        counts = _gathered(own).tolist()
+        num_rows = torch.tensor([len(rows)], device=device)
+        counts = _gathered(num_rows).tolist()
         most = max(counts)
         values = torch.cat(
             [values, values.new_zeros((most - len(rows), *shape[1:]))]
@@ -172,8 +172,8 @@ class _AllRows(torch.autograd.Function):
     def backward(
         context: Any, gradient: torch.Tensor
     ) -> tuple[torch.Tensor, None]:
-        own = gradient[context.own]
-        return own * dist.get_world_size(), None
+        part = gradient[context.own]
+        return part * dist.get_world_size(), None
 
 
 def _gathered(rows: torch.Tensor) -> torch.Tensor:

@@ -29,9 +29,9 @@ def examples(
         By input, up to 20 different values as JSON has them in a request;
         missing ones, and inputs without any others, are left out.
     """
-    found = {name: _values(feature) for name, feature in inputs.items()}
-    found[BUDGET] = [*found.get(BUDGET, []), *budgets]
-    return {name: values for name, values in found.items() if values}
+    by_input = {name: _values(feature) for name, feature in inputs.items()}
+    by_input[BUDGET] = [*by_input.get(BUDGET, []), *budgets]
+    return {name: values for name, values in by_input.items() if values}
 
 
 def _values(feature: FittedFeature) -> list[Any]:
@@ -43,15 +43,17 @@ def _values(feature: FittedFeature) -> list[Any]:
     missing = feature.raw_missing().reshape(-1)[0]
     values = [_value(row, missing) for row in feature.raw(drawn)]
     # Lists are no keys.
-    different = {str(each): each for each in values if each not in (None, [])}
+    different = {
+        str(value): value for value in values if value not in (None, [])
+    }
     return [*different.values()][:_MOST]
 
 
 def _value(row: Any, missing: Any) -> Any:
     """A value, or a list without its padding, `None` for a missing one."""
     if isinstance(row, np.ndarray):
-        kept = [_value(each, missing) for each in row]
-        return [each for each in kept if each is not None]
+        kept = [_value(value, missing) for value in row]
+        return [value for value in kept if value is not None]
     if row == missing or row != row:
         return None
     if isinstance(row, float | np.floating):

@@ -90,9 +90,9 @@ def dpp_places(
         factors: "tf.Tensor",
     ) -> State:
         # Rows of the Cholesky factor so far, `(B, T, C)`, zeros behind them.
-        own = tf.gather(factors, place, axis=2, batch_dims=1)  # (B, T)
+        chosen = tf.gather(factors, place, axis=2, batch_dims=1)  # (B, T)
         kernel = (1 + _cosines(units, place)) / 2  # (B, C)
-        rest = kernel - tf.einsum("bt,btc->bc", own, factors)
+        rest = kernel - tf.einsum("bt,btc->bc", chosen, factors)
         volume = tf.gather(volumes, place, batch_dims=1)[:, None]  # (B, 1)
         has_volume = volume > LEAST_VOLUME
         row = rest / tf.sqrt(tf.where(has_volume, volume, 1.0))

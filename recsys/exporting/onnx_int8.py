@@ -36,12 +36,12 @@ def keep_int8(model: "onnx.ModelProto", ranker: "keras.Model") -> None:
         return
     graph, nodes = model.graph, []
     for floats in [*graph.initializer]:
-        found = _parts_of(floats, quantized)
-        if found is None:
+        parts = _parts_of(floats, quantized)
+        if parts is None:
             continue
         name = floats.name
         graph.initializer.remove(floats)
-        for part, values in zip(("int8", "scale"), found, strict=True):
+        for part, values in zip(("int8", "scale"), parts, strict=True):
             graph.initializer.append(
                 numpy_helper.from_array(values, f"{name}/{part}")
             )
@@ -55,9 +55,9 @@ def keep_int8(model: "onnx.ModelProto", ranker: "keras.Model") -> None:
             helper.make_node("Mul", [f"{name}/float", f"{name}/scale"], [name]),
         ]
     # Nodes stand behind those that they depend on.
-    others = [*graph.node]
+    model_nodes = [*graph.node]
     del graph.node[:]
-    graph.node.extend([*nodes, *others])
+    graph.node.extend([*nodes, *model_nodes])
 
 
 _Parts = tuple[np.ndarray, np.ndarray]
@@ -71,7 +71,7 @@ def _quantized(ranker: "keras.Model") -> dict[bytes, _Parts]:
     # The process that checks a file imports this one without Keras.
     from keras_moe.layers import QuantizedExperts
 
-    found = {}
+    quantized = {}
     for layer in each_layer(ranker):
         if isinstance(layer, QuantizedExperts):
             for kernel, scale in zip(layer.kernels, layer.scales, strict=True):
@@ -80,8 +80,8 @@ def _quantized(ranker: "keras.Model") -> dict[bytes, _Parts]:
                 )
                 for integers, scales in experts:
                     floats = integers.astype("float32") * scales
-                    found[floats.tobytes()] = integers, scales
-    return found
+                    quantized[floats.tobytes()] = integers, scales
+    return quantized
 
 
 def _parts_of(

@@ -88,7 +88,9 @@ class OnnxFormat(ExportFormat):
 
 
 def _check_size(served: "ServedRanker") -> None:
-    size = sum(each.numpy().nbytes for each in served.ranker.ranking_variables)
+    size = sum(
+        variable.numpy().nbytes for variable in served.ranker.ranking_variables
+    )
     if size > _MOST_BYTES:
         raise ExportError(
             "An ONNX file has at most 2 GiB; the format tf_saved_model has no "

@@ -43,8 +43,8 @@ class SavedModelFormat(ExportFormat):
     def write(self, served: "ServedRanker", folder: Path) -> None:
         import tensorflow as tf
 
-        from recsys.exporting.sample import drawn_rows
         from recsys.exporting.served_ranker import BUDGET
+        from recsys.exporting.trial_rows import drawn_rows
         from recsys.exporting.warmup import BATCH_SIZES
         from recsys.exporting.warmup import write_warmup
 
@@ -73,7 +73,7 @@ class SavedModelFormat(ExportFormat):
         module.resources = resources
         # Not the ranker: TensorFlow would describe its layers in the file.
         module.weights = [
-            each.value for each in served.ranker.ranking_variables
+            variable.value for variable in served.ranker.ranking_variables
         ]
         with relevant_log():
             tf.saved_model.save(

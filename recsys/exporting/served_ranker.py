@@ -10,7 +10,7 @@ from keras_moe.types import Tensor
 from recsys.errors import ExportError
 from recsys.errors import RunError
 from recsys.exporting.input_names import input_names
-from recsys.exporting.sample import drawn_rows
+from recsys.exporting.trial_rows import drawn_rows
 from recsys.features.feature import FittedFeature
 from recsys.models.budgets import own_budget
 from recsys.models.ranker import Ranker

@@ -8,11 +8,11 @@ from keras import ops
 from recsys.errors import ExportError
 from recsys.exporting.export_format import Arrays
 from recsys.exporting.input_names import input_names
-from recsys.exporting.sample import drawn_rows
 from recsys.exporting.saved_model import SIGNATURE
 from recsys.exporting.signature import Input
 from recsys.exporting.signature import of_one_batch
 from recsys.exporting.signature import with_defaults
+from recsys.exporting.trial_rows import drawn_rows
 from recsys.exporting.two_stage_model import ITEM
 from recsys.exporting.two_stage_model import SCORE
 from recsys.exporting.two_stage_model import TwoStageModel

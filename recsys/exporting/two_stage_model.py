@@ -97,8 +97,11 @@ class TwoStageModel:
             )
         # Not the layers: TensorFlow would describe them in the file.
         self.resources = [
-            *(each.value for each in self._served.ranker.ranking_variables),
-            *(each.value for each in retrieval.query_variables),
+            *(
+                variable.value
+                for variable in self._served.ranker.ranking_variables
+            ),
+            *(variable.value for variable in retrieval.query_variables),
             self._index if inside == SCANN else self._index.variables,
         ]
 
@@ -216,8 +219,8 @@ class TwoStageModel:
             scores, order = tf.math.top_k(scores, self.size)
             places = self._rerank(
                 *(
-                    tf.gather(each, order, batch_dims=1)
-                    for each in (values, is_score, numbers)
+                    tf.gather(tensor, order, batch_dims=1)
+                    for tensor in (values, is_score, numbers)
                 )
             )
             scores = tf.gather(scores, places, batch_dims=1)

@@ -17,12 +17,12 @@ from recsys.exporting.fresh_process import BATCH_SIZES
 from recsys.exporting.fresh_process import ROWS_WITHOUT
 from recsys.exporting.fresh_process import rows_called
 from recsys.exporting.input_names import input_names
-from recsys.exporting.sample import drawn_rows
-from recsys.exporting.sample import with_missing
 from recsys.exporting.served_ranker import EXPERTS
 from recsys.exporting.served_ranker import ServedRanker
 from recsys.exporting.served_ranker import outputs_of
 from recsys.exporting.text_arrays import packed
+from recsys.exporting.trial_rows import drawn_rows
+from recsys.exporting.trial_rows import with_missing
 from recsys.features.list_room import joined
 from recsys.models.feeding import InputBatches
 from recsys.models.feeding import feed
@@ -158,7 +158,7 @@ class LiveOutputs(keras.Model):
         encoded = [self.ranker.encode(rows) for rows, _ in parts.values()]
         # Lists have room for the longest of all: each shape is traced anew.
         inputs = {
-            name: joined([each[name] for each in encoded])
+            name: joined([arrays[name] for arrays in encoded])
             for name in encoded[0]
         }
         places, several, stop = {}, [], 0
@@ -166,8 +166,8 @@ class LiveOutputs(keras.Model):
             start, stop = stop, stop + len(rows)
             places[part] = slice(start, stop)
             if len(rows):
-                own = {name: inputs[name][start:stop] for name in inputs}
-                several.append(InputBatches(own, size))
+                of_part = {name: inputs[name][start:stop] for name in inputs}
+                several.append(InputBatches(of_part, size))
         with relevant_log():
             predicted = self.predict(feed(_Batches(several)), verbose=0)
         return {

@@ -13,7 +13,7 @@ from recsys.errors.bounds import Width
 from recsys.errors.shown import shown
 from recsys.features.feature import NONE
 from recsys.features.feature import Feature
-from recsys.features.feature import Others
+from recsys.features.feature import FittedFeatures
 from recsys.features.feature import RawEncoder
 from recsys.features.feature import State
 from recsys.features.one_id import OneRow
@@ -66,7 +66,7 @@ class Bucket(Feature):
         return as_numbers(column, file)
 
     def fit(
-        self, parts: Iterable[pd.Series], others: Others = NONE
+        self, parts: Iterable[pd.Series], owners: FittedFeatures = NONE
     ) -> "FittedBucket":
         if self.borders is not None:
             return FittedBucket(self, self.borders)
@@ -77,7 +77,9 @@ class Bucket(Feature):
             shares = np.linspace(0, 1, (self.quantiles or 10) + 1)[1:-1]
             return FittedBucket(self, _quantiles(counts, shares))
 
-    def restore(self, state: State, others: Others = NONE) -> "FittedBucket":
+    def restore(
+        self, state: State, owners: FittedFeatures = NONE
+    ) -> "FittedBucket":
         return FittedBucket(self, **state)
 
 

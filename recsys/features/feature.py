@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 # What a served model takes for a missing value, and behind the end of a list.
 MISSING = {"string": "", "int64": -(2**63), "float32": np.nan}
 
-Others = Mapping[str, "FittedFeature"]
-NONE: Others = MappingProxyType({})
+FittedFeatures = Mapping[str, "FittedFeature"]
+NONE: FittedFeatures = MappingProxyType({})
 
 # What was fitted for a feature, ready for JSON.
 State: TypeAlias = dict[str, Any]
@@ -96,13 +96,13 @@ class Feature(Kind):
         return None
 
     def fit(
-        self, parts: Iterable[pd.Series], others: "Others" = NONE
+        self, parts: Iterable[pd.Series], owners: "FittedFeatures" = NONE
     ) -> "FittedFeature":
         """Learns what a model needs to know of the training split.
 
         Args:
             parts: The column, part by part, each read once.
-            others: The features that share no table, fitted.
+            owners: The features that share no table, fitted.
         """
         raise NotImplementedError
 
@@ -123,12 +123,14 @@ class Feature(Kind):
         """
         raise NotImplementedError
 
-    def restore(self, state: State, others: "Others" = NONE) -> "FittedFeature":
+    def restore(
+        self, state: State, owners: "FittedFeatures" = NONE
+    ) -> "FittedFeature":
         """Returns what was fitted.
 
         Args:
             state: What `get_state` of it returned.
-            others: The features that share no table, restored.
+            owners: The features that share no table, restored.
         """
         raise NotImplementedError
 
@@ -179,7 +181,7 @@ class FittedFeature:
         return (None,) * self.raw_rank
 
     def grown(
-        self, parts: Iterable[pd.Series], others: Others = NONE
+        self, parts: Iterable[pd.Series], owners: FittedFeatures = NONE
     ) -> "FittedFeature":
         """Returns the feature with a further training split taken in.
 
@@ -189,7 +191,7 @@ class FittedFeature:
 
         Args:
             parts: The column, part by part, each read once.
-            others: The features that share no table, grown.
+            owners: The features that share no table, grown.
         """
         return self
 

@@ -9,7 +9,7 @@ from pydantic import model_validator
 from recsys.errors.bounds import MOST_BUCKETS
 from recsys.errors.bounds import Buckets
 from recsys.features.feature import NONE
-from recsys.features.feature import Others
+from recsys.features.feature import FittedFeatures
 from recsys.features.feature import RawEncoder
 from recsys.features.feature import State
 from recsys.features.hash_pair import HashPair
@@ -63,13 +63,13 @@ class Hash(OneId):
         return self.functions == 1
 
     def fit(
-        self, parts: Iterable[pd.Series], others: Others = NONE
+        self, parts: Iterable[pd.Series], owners: FittedFeatures = NONE
     ) -> HashedId:
         return self.restore(
             {"raw_dtype": "int64" if all_integers(parts) else "string"}
         )
 
-    def restore(self, state: State, others: Others = NONE) -> HashedId:
+    def restore(self, state: State, owners: FittedFeatures = NONE) -> HashedId:
         fitted = HashBucket if self.functions == 1 else HashPair
         return fitted(self, self.buckets, **state)
 

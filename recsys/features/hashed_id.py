@@ -11,7 +11,7 @@ from siphash24 import siphash24
 
 from recsys.features.feature import NONE
 from recsys.features.feature import FittedFeature
-from recsys.features.feature import Others
+from recsys.features.feature import FittedFeatures
 from recsys.features.feature import State
 from recsys.features.id_values import as_ids
 from recsys.features.one_id import OneId
@@ -47,7 +47,9 @@ class HashedId(FittedFeature):
         self.buckets = buckets
         self.raw_dtype = raw_dtype
 
-    def grown(self, parts: Iterable[pd.Series], others: Others = NONE) -> Self:
+    def grown(
+        self, parts: Iterable[pd.Series], owners: FittedFeatures = NONE
+    ) -> Self:
         """Takes strings once some of the ids are; their buckets stay."""
         integers = self.raw_dtype == "int64" and all_integers(parts)
         dtype = "int64" if integers else "string"

@@ -21,7 +21,7 @@ class HeldCounts:
 
     def __init__(self) -> None:
         self._merged: pd.Series = pd.Series([], dtype="int64")
-        self._others: list[pd.Series] = []
+        self._unmerged: list[pd.Series] = []
         self._size = 0
 
     @property
@@ -30,7 +30,7 @@ class HeldCounts:
 
     def add(self, counts: pd.Series) -> None:
         """Adds counts, indexed by different values: integers or strings."""
-        self._others.append(counts)
+        self._unmerged.append(counts)
         self._size += len(counts)
         # As late as memory allows: each merge looks at all that is there.
         if self._size >= len(self._merged):
@@ -39,13 +39,13 @@ class HeldCounts:
     @property
     def total(self) -> pd.Series:
         """The counts, indexed by the values, which are in any order."""
-        if self._others:
+        if self._unmerged:
             self._merge()
         return self._merged
 
     def _merge(self) -> None:
-        counts = [part for part in [self._merged, *self._others] if len(part)]
-        self._others, self._size = [], 0
+        counts = [part for part in [self._merged, *self._unmerged] if len(part)]
+        self._unmerged, self._size = [], 0
         if not counts:
             return
         integers = [

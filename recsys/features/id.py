@@ -8,13 +8,13 @@ import pandas as pd
 from recsys.errors.bounds import IdCount
 from recsys.features.feature import NONE
 from recsys.features.feature import FittedFeature
-from recsys.features.feature import Others
+from recsys.features.feature import FittedFeatures
 from recsys.features.feature import RawEncoder
 from recsys.features.feature import State
 from recsys.features.id_turnover import IdTurnover
 from recsys.features.id_values import Unseen
-from recsys.features.known_ids import ids_after_day
-from recsys.features.known_ids import known_ids
+from recsys.features.numbered_ids import ids_after_day
+from recsys.features.numbered_ids import known_ids
 from recsys.features.one_id import OneId
 from recsys.features.one_id import OneRow
 from recsys.features.value_counts import ValueCounts
@@ -46,7 +46,7 @@ class Id(OneId):
         return Unseen.of(column, train)
 
     def fit(
-        self, parts: Iterable[pd.Series], others: Others = NONE
+        self, parts: Iterable[pd.Series], owners: FittedFeatures = NONE
     ) -> "FittedId":
         with ValueCounts() as counts:
             for part in parts:
@@ -66,7 +66,9 @@ class Id(OneId):
             ids = ids_after_day(counts, self.min_count, known, turnover)
         return FittedId(self, ids)
 
-    def restore(self, state: State, others: Others = NONE) -> "FittedId":
+    def restore(
+        self, state: State, owners: FittedFeatures = NONE
+    ) -> "FittedId":
         from recsys.features.vocabulary import Vocabulary
 
         return FittedId(self, Vocabulary.from_config(state["vocabulary"]))
@@ -94,7 +96,7 @@ class FittedId(OneRow):
         return self.vocabulary.raw_dtype
 
     def grown(
-        self, parts: Iterable[pd.Series], others: Others = NONE
+        self, parts: Iterable[pd.Series], owners: FittedFeatures = NONE
     ) -> "FittedId":
         with ValueCounts() as counts:
             for part in parts:

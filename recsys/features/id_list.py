@@ -20,7 +20,7 @@ from recsys.features.feature import MISSING
 from recsys.features.feature import NONE
 from recsys.features.feature import Feature
 from recsys.features.feature import FittedFeature
-from recsys.features.feature import Others
+from recsys.features.feature import FittedFeatures
 from recsys.features.feature import RawEncoder
 from recsys.features.feature import Rows
 from recsys.features.feature import State
@@ -28,8 +28,6 @@ from recsys.features.feature import check_numbered
 from recsys.features.id_turnover import IdTurnover
 from recsys.features.id_values import Unseen
 from recsys.features.id_values import as_ids
-from recsys.features.known_ids import ids_after_day
-from recsys.features.known_ids import known_ids
 from recsys.features.list_values import flattened
 from recsys.features.list_values import is_packed
 from recsys.features.list_values import lengths_of
@@ -37,6 +35,8 @@ from recsys.features.list_values import packed_again
 from recsys.features.list_values import places_of
 from recsys.features.list_values import split
 from recsys.features.list_values import values_of
+from recsys.features.numbered_ids import ids_after_day
+from recsys.features.numbered_ids import known_ids
 from recsys.features.pooling import POOLINGS
 from recsys.features.value_counts import ValueCounts
 from recsys.serving.tensor_spec import ListLength
@@ -151,7 +151,7 @@ class IdList(Feature):
         return Unseen.of(self.occurring(column), self.occurring(train))
 
     def fit(
-        self, parts: Iterable[pd.Series], others: Others = NONE
+        self, parts: Iterable[pd.Series], owners: FittedFeatures = NONE
     ) -> "FittedIdList":
         longest = 1
         with ValueCounts() as counts:
@@ -162,7 +162,7 @@ class IdList(Feature):
             if self.of is None:
                 vocabulary = known_ids(counts, self.min_count or 1)
             else:
-                vocabulary = cast("Vocabulary", others[self.of].vocabulary)
+                vocabulary = cast("Vocabulary", owners[self.of].vocabulary)
         return self.fitted(vocabulary, self.length or longest)
 
     def after_day(
@@ -190,13 +190,15 @@ class IdList(Feature):
         """
         return values_of(column)
 
-    def restore(self, state: State, others: Others = NONE) -> "FittedIdList":
+    def restore(
+        self, state: State, owners: FittedFeatures = NONE
+    ) -> "FittedIdList":
         from recsys.features.vocabulary import Vocabulary
 
         if self.of is None:
             vocabulary = Vocabulary.from_config(state["vocabulary"])
         else:
-            vocabulary = cast("Vocabulary", others[self.of].vocabulary)
+            vocabulary = cast("Vocabulary", owners[self.of].vocabulary)
         return self.fitted(vocabulary, state["length"])
 
     def fitted(self, vocabulary: "Vocabulary", length: int) -> "FittedIdList":
@@ -240,7 +242,7 @@ class FittedIdList(FittedFeature):
         return ListLength(length, self.kind.keeps_last)
 
     def grown(
-        self, parts: Iterable[pd.Series], others: Others = NONE
+        self, parts: Iterable[pd.Series], owners: FittedFeatures = NONE
     ) -> "FittedIdList":
         if self.of is None:
             least = self.kind.min_count or 1
@@ -249,7 +251,7 @@ class FittedIdList(FittedFeature):
                     counts.add(self.kind.occurring(part))
                 ids = known_ids(counts, least, self.vocabulary)
         else:
-            ids = cast("Vocabulary", others[self.of].vocabulary)
+            ids = cast("Vocabulary", owners[self.of].vocabulary)
         return self.kind.fitted(ids, self.length)
 
     def encode(self, column: pd.Series) -> np.ndarray:

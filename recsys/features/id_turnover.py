@@ -59,8 +59,10 @@ class IdTurnover:
             min_count: How often an id must occur within the window to enter.
         """
         day, num_known = uses.day + 1, len(known)
-        known, others, of_today = _in_one_form(known, uses.others, today.index)
-        ids = known.append(others)
+        known, candidates, of_today = _in_one_form(
+            known, uses.unnumbered, today.index
+        )
+        ids = known.append(candidates)
         ids = ids.append(of_today[~of_today.isin(ids)])
         recent = uses.days > day - self.count_days
         places: npt.NDArray[np.intp] = np.append(

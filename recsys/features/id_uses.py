@@ -16,9 +16,9 @@ class IdUses:
         day: The last day; 0 before the first.
         last: The last day on which each id with a number occurred, int32
             `(known,)`, in the order of the numbers.
-        others: Ids without a number that were counted, ascending.
+        unnumbered: Ids without a number that were counted, ascending.
         ids: For each count, the place of its id: that among those with a
-            number, counted from 0, or behind them that among the others. Int32
+            number, counted from 0, or behind them that among these. Int32
             `(counts,)`.
         days: Its day, int32 `(counts,)`.
         counts: How often the id occurred on that day, int64 `(counts,)`.
@@ -26,7 +26,7 @@ class IdUses:
 
     day: int
     last: npt.NDArray[np.int32]
-    others: pd.Index
+    unnumbered: pd.Index
     ids: npt.NDArray[np.int32]
     days: npt.NDArray[np.int32]
     counts: npt.NDArray[np.int64]
@@ -57,11 +57,11 @@ class IdUses:
                 array.dtype.kind == "i"
                 for array in (self.last, self.ids, self.days, self.counts)
             ),
-            self.others.is_unique,
+            self.unnumbered.is_unique,
         ]
         if not all(in_order):
             return False
         last = self.last.max(initial=0), self.days.max(initial=0)
         place = self.ids.min(initial=0), self.ids.max(initial=-1)
-        most = num_known + len(self.others)
+        most = num_known + len(self.unnumbered)
         return max(last) <= self.day and 0 <= place[0] <= place[1] + 1 <= most

@@ -5,8 +5,8 @@ import numpy as np
 from recsys.features.id_list import NOTHING
 
 
-def with_room_of(lists: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """Returns lists, an array `(rows, room, ...)`, with the room of others.
+def with_room_of(lists: np.ndarray, template: np.ndarray) -> np.ndarray:
+    """Returns lists, an array `(rows, room, ...)`, with the room of a template.
 
     What is no list, `(rows,)`, comes back as it is.
 
@@ -14,9 +14,9 @@ def with_room_of(lists: np.ndarray, others: np.ndarray) -> np.ndarray:
     >>> with_room_of(np.array([[7, 8]]), np.zeros((5, 3))).tolist()
     [[7, 8, -1]]
     """
-    if lists.shape[1:] == others.shape[1:]:
+    if lists.shape[1:] == template.shape[1:]:
         return lists
-    room = others.shape[1]
+    room = template.shape[1]
     lists = lists[:, :room]
     padding = [(0, 0)] * lists.ndim
     padding[1] = (0, room - lists.shape[1])

@@ -15,7 +15,7 @@ from recsys.errors.bounds import Width
 from recsys.features.feature import NONE
 from recsys.features.feature import Feature
 from recsys.features.feature import FittedFeature
-from recsys.features.feature import Others
+from recsys.features.feature import FittedFeatures
 from recsys.features.feature import RawEncoder
 from recsys.features.feature import Rows
 from recsys.features.feature import State
@@ -76,7 +76,7 @@ class Number(Feature):
         return numbers
 
     def fit(
-        self, parts: Iterable[pd.Series], others: Others = NONE
+        self, parts: Iterable[pd.Series], owners: FittedFeatures = NONE
     ) -> "FittedNumber":
         moments, distinct = [], DistinctNumbers()
         for part in parts:
@@ -97,7 +97,9 @@ class Number(Feature):
     def _transformed(self, column: pd.Series) -> pd.Series:
         return column if self.transform is None else np.log1p(column)
 
-    def restore(self, state: State, others: Others = NONE) -> "FittedNumber":
+    def restore(
+        self, state: State, owners: FittedFeatures = NONE
+    ) -> "FittedNumber":
         return FittedNumber(self, **state)
 
 

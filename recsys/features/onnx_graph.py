@@ -144,8 +144,8 @@ class OnnxGraph:
         from onnx import helper
 
         constants = [
-            helper.make_node("Constant", [], [each.name], value=each)
-            for each in self.constants
+            helper.make_node("Constant", [], [constant.name], value=constant)
+            for constant in self.constants
         ]
         return helper.make_function(
             self.DOMAIN,

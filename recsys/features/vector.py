@@ -12,7 +12,7 @@ from recsys.errors.bounds import Width
 from recsys.features.feature import NONE
 from recsys.features.feature import Feature
 from recsys.features.feature import FittedFeature
-from recsys.features.feature import Others
+from recsys.features.feature import FittedFeatures
 from recsys.features.feature import RawEncoder
 from recsys.features.feature import Rows
 from recsys.features.feature import State
@@ -56,11 +56,13 @@ class Vector(Feature):
         return split(numbers.to_numpy(), lengths, column.name)
 
     def fit(
-        self, parts: Iterable[pd.Series], others: Others = NONE
+        self, parts: Iterable[pd.Series], owners: FittedFeatures = NONE
     ) -> "FittedVector":
         return FittedVector(self)
 
-    def restore(self, state: State, others: Others = NONE) -> "FittedVector":
+    def restore(
+        self, state: State, owners: FittedFeatures = NONE
+    ) -> "FittedVector":
         return FittedVector(self)
 
 

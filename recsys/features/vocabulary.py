@@ -207,7 +207,7 @@ class Vocabulary(keras.layers.Layer):
         _write_ids(Path(dir_path, "values.json"), self.values)
         if self.uses is None:
             return
-        _write_ids(Path(dir_path, "others.json"), self.uses.others)
+        _write_ids(Path(dir_path, "others.json"), self.uses.unnumbered)
         last = np.append(self.uses.day, self.uses.last)
         np.save(Path(dir_path, "last.npy"), last.astype(np.int32))
         counted = [self.uses.ids, self.uses.days, self.uses.counts]
@@ -219,8 +219,8 @@ class Vocabulary(keras.layers.Layer):
         """Loads the ids, called by Keras."""
         text = Path(dir_path, "values.json").read_text(encoding="utf-8")
         self.values = _in_one_form(json.loads(text))
-        others = Path(dir_path, "others.json")
-        if not others.is_file():
+        file = Path(dir_path, "others.json")
+        if not file.is_file():
             return
         # Mapped files have to be as large as their headers say.
         last = np.load(Path(dir_path, "last.npy"), mmap_mode="r")
@@ -230,7 +230,7 @@ class Vocabulary(keras.layers.Layer):
         self.uses = IdUses(
             int(last[0]),
             np.array(last[1:]),
-            _in_one_form(json.loads(others.read_text(encoding="utf-8"))),
+            _in_one_form(json.loads(file.read_text(encoding="utf-8"))),
             ids.astype(np.int32),
             days.astype(np.int32),
             counts.astype(np.int64),

@@ -96,7 +96,7 @@ def calibration_bands(
         bands[task] = {
             "rows": int(known.sum()),
             "method": None if calibration is None else calibration.method,
-            "bins": [each._asdict() for each in bins],
+            "bins": [interval._asdict() for interval in bins],
         }
     return bands
 

@@ -50,7 +50,7 @@ def calibrations(
     if by is not None:
         assert isinstance(model, Ranker), "checked before"
         codes = model.fitted[by].encode(rows[by])
-    found = {}
+    fitted = {}
     for task, kind in model.tasks.items():
         known = ~np.isnan(labels[task]) & (weights > 0)
         one_label = len(np.unique(labels[task][known])) < 2
@@ -61,7 +61,7 @@ def calibrations(
             raise RunError(
                 f"task {task!r}: expected finite predictions. Received: NaN"
             )
-        found[task] = Calibration.fit(
+        fitted[task] = Calibration.fit(
             method,
             labels[task][known],
             predicted,
@@ -70,13 +70,13 @@ def calibrations(
             None if codes is None else codes[known],
             min_rows,
         )
-    if not found:
+    if not fitted:
         raise DataError.at(
             f"{schema.place}, split 'validation'",
             "labels 0 and 1 of a binary task, to calibrate it",
             "one label alone",
         )
-    return found
+    return fitted
 
 
 def check_calibrates_by(model: MultiTaskModel, by: str) -> None:

@@ -75,10 +75,10 @@ def measure_policy(
         "effective_rows": choices.effective_rows,
         "values": {
             name: {
-                "value": found.value,
-                "interval": found.interval and list(found.interval),
+                "value": estimate.value,
+                "interval": estimate.interval and list(estimate.interval),
             }
-            for name, found in policy_values(choices).items()
+            for name, estimate in policy_values(choices).items()
         },
     }
 

@@ -115,7 +115,7 @@ class RetrievalMetrics:
         self, targets: UserTargets, rows: QueryRows, scores: np.ndarray
     ) -> None:
         users = targets.within(rows.start, rows.start + len(rows.items))
-        own = scores[targets.rows[users] - rows.start]  # (users, N)
+        user_scores = scores[targets.rows[users] - rows.start]  # (users, N)
         whose, items = targets.pairs(users)
         if rows.excluded is not None:
             place = np.full(len(rows.items), -1)
@@ -126,10 +126,10 @@ class RetrievalMetrics:
             if not self.keep_targets:
                 items = without(items, whose, seen)
             known = whose[items > 0], items[items > 0] - 1
-            kept = own[known]
-            own[seen[0], seen[1] - 1] = -np.inf
-            own[known] = kept
-        ranks = Ranks.within(own, whose, items)
+            kept = user_scores[known]
+            user_scores[seen[0], seen[1] - 1] = -np.inf
+            user_scores[known] = kept
+        ranks = Ranks.within(user_scores, whose, items)
         for sums, gains in zip(self._users, self._gains(ranks), strict=True):
             np.add.at(sums, users[whose], gains)
 

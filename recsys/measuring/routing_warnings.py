@@ -119,12 +119,12 @@ def balance_options(config: ResolvedConfig) -> list[str]:
         config: The resolved configuration of a run.
     """
     gate, options = gate_class(config.gate), config.gate_options
-    found = []
+    remedies = []
     if gate.balance_loss is not None:
-        found.append(_balance_option(gate.balance_loss, options))
+        remedies.append(_balance_option(gate.balance_loss, options))
     if issubclass(gate, ScoredGate) and options.get("balance") is None:
-        found.append("--gate-option balance=bias")
-    return found
+        remedies.append("--gate-option balance=bias")
+    return remedies
 
 
 def _balance_option(name: str, options: JsonMapping) -> str:

@@ -128,9 +128,9 @@ def _resampled(
         for name, whole in wholes.items()
         if isinstance(whole, GroupMean)
     }
-    others = [name for name, whole in wholes.items() if _is_number(whole)]
+    scalars = [name for name, whole in wholes.items() if _is_number(whole)]
     samples = {name: np.full(resamples, np.nan) for name in metrics}
-    if not sums and not others:
+    if not sums and not scalars:
         return samples
     groups = rows.groups
     num_units = len(rows) if groups is None else rows.num_groups
@@ -139,10 +139,10 @@ def _resampled(
             total, weight = counts @ of_groups
             if weight > 0:
                 samples[name][index] = total / weight
-        if others:
+        if scalars:
             factors = counts if groups is None else counts[groups]
             resample = rows.reweighted(factors)
-        for name in others:
+        for name in scalars:
             value = metrics[name](resample)
             assert not isinstance(value, GroupMean)
             if value is not None:

@@ -15,5 +15,5 @@ def coverage(lists: RecommendedLists) -> float | None:
     """
     if not len(lists.counts):
         return None
-    found = np.unique(lists.items[lists.weights > 0])
-    return float((found >= 0).sum() / len(lists.counts))
+    items = np.unique(lists.items[lists.weights > 0])
+    return float((items >= 0).sum() / len(lists.counts))

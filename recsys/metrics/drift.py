@@ -112,8 +112,8 @@ def category_drift(before: pd.Series, after: pd.Series) -> Drift:
     order = np.argsort(-counts.sum(0) + is_rare * len(both), kind="stable")
     num_kept = min(_MOST_CATEGORIES, int((~is_rare).sum()))
     kept = counts[:, order[:num_kept]]
-    others = counts[:, order[num_kept:]].sum(1, keepdims=True)
-    counts = np.concatenate([missing, kept, others], 1)
+    rest = counts[:, order[num_kept:]].sum(1, keepdims=True)
+    counts = np.concatenate([missing, kept, rest], 1)
     return Drift(psi(*counts), _count_test(counts))
 
 
@@ -163,7 +163,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     corrected = np.empty(len(p_values))
     largest = 0.0
     for rank, index in enumerate(np.argsort(p_values, kind="stable")):
-        own = (len(p_values) - rank) * p_values[index]
-        largest = max(largest, min(1.0, own))
+        product = (len(p_values) - rank) * p_values[index]
+        largest = max(largest, min(1.0, product))
         corrected[index] = largest
     return corrected.tolist()

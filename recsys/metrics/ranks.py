@@ -45,10 +45,10 @@ class Ranks:
         if excluded is not None and not keep_targets:
             items = without(items, rows, excluded)
         known = items > 0
-        own = scores[rows, np.maximum(items - 1, 0)].copy()
+        item_scores = scores[rows, np.maximum(items - 1, 0)].copy()
         if excluded is not None:
             scores[excluded[0], excluded[1] - 1] = -np.inf
-            scores[rows[known], items[known] - 1] = own[known]
+            scores[rows[known], items[known] - 1] = item_scores[known]
         return cls.within(scores, rows, items)
 
     @classmethod
@@ -62,13 +62,13 @@ class Ranks:
             rows: Integer array `(n,)`, the row of each item.
             items: Integer array `(n,)`, as for `of`.
         """
-        own = scores[rows, np.maximum(items - 1, 0)]
+        item_scores = scores[rows, np.maximum(items - 1, 0)]
         above, tied = np.zeros((2, len(items)), np.int64)
         # One by one, what is compared stays in the processor's cache.
         for place in np.flatnonzero(items > 0):
             candidates = scores[rows[place]]  # (N,)
-            above[place] = np.count_nonzero(candidates > own[place])
-            tied[place] = np.count_nonzero(candidates == own[place])
+            above[place] = np.count_nonzero(candidates > item_scores[place])
+            tied[place] = np.count_nonzero(candidates == item_scores[place])
         return cls(np.where(items > 0, above, scores.shape[1]), tied)
 
     def mean_gains(

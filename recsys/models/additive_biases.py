@@ -41,14 +41,14 @@ def fit_biases(
     deviations = [np.zeros((size, targets.shape[1])) for size in sizes]
     for _ in range(_SWEEPS):
         moved = 0.0
-        for own, deviation, penalty in zip(
+        for numbers, deviation, penalty in zip(
             codes, deviations, penalties, strict=True
         ):
-            left += deviation[own]
-            rows = np.bincount(own, counts, len(deviation))
+            left += deviation[numbers]
+            rows = np.bincount(numbers, counts, len(deviation))
             sums = np.stack(
                 [
-                    np.bincount(own, counts * column, len(deviation))
+                    np.bincount(numbers, counts * column, len(deviation))
                     for column in left.T
                 ],
                 axis=1,
@@ -57,7 +57,7 @@ def fit_biases(
             means[-1] = 0  # Whoever is unknown.
             moved = max(moved, float(np.abs(means - deviation).max()))
             deviation[:] = means
-            left -= deviation[own]
+            left -= deviation[numbers]
         if moved < tolerance:
             break
     return [mean, *deviations]

@@ -114,16 +114,16 @@ class Architectures:
         name: str,
         create: Callable[..., layers.CGC] = layers.CGC,
     ) -> keras.layers.Layer:
-        shared, own = self.config.num_experts, self.config.task_experts
+        shared, specific = self.config.num_experts, self.config.task_experts
         of_gate = self.config.experts_of_gate(len(self.tasks))[-1]
         shared_gate = None
         if not is_last:
-            everyone = shared + own * len(self.tasks)
+            everyone = shared + specific * len(self.tasks)
             shared_gate = self._gates(["shared"], everyone)["shared"]
         return create(
             self._gates(self.tasks, of_gate),
             self._experts(shared),
-            {task: self._experts(own) for task in self.tasks},
+            {task: self._experts(specific) for task in self.tasks},
             shared_gate,
             self.config.execution,
             name=name,
@@ -131,30 +131,30 @@ class Architectures:
 
     def _home(self) -> keras.layers.Layer:
         """Two levels: groups of tasks, then tasks of these groups."""
-        shared, own = self.config.num_experts, self.config.task_experts
+        shared, specific = self.config.num_experts, self.config.task_experts
         execution = self.config.execution
         group_of = {
             task: self.config.task_groups.get(task, "tasks")
             for task in self.tasks
         }
         groups = list(dict.fromkeys(group_of.values()))
-        everyone = shared + own * len(groups)
+        everyone = shared + specific * len(groups)
         of_groups = layers.CGC(
-            self._gates(groups, shared + own),
+            self._gates(groups, shared + specific),
             self._experts(shared),
-            {group: self._experts(own) for group in groups},
+            {group: self._experts(specific) for group in groups},
             self._gates(["shared"], everyone)["shared"],
             execution,
-            self_gates=self._gates(groups, own),
+            self_gates=self._gates(groups, specific),
             name="groups",
         )
         of_tasks = layers.CGC(
-            self._gates(self.tasks, shared + 2 * own),
+            self._gates(self.tasks, shared + 2 * specific),
             self._experts(shared),
-            {task: self._experts(own) for task in self.tasks},
+            {task: self._experts(specific) for task in self.tasks},
             execution=execution,
-            self_gates=self._gates(self.tasks, own),
-            group_experts={group: self._experts(own) for group in groups},
+            self_gates=self._gates(self.tasks, specific),
+            group_experts={group: self._experts(specific) for group in groups},
             task_groups=group_of,
             name="tasks",
         )

@@ -33,8 +33,10 @@ class BiasedFactors:
     def products(self, users: np.ndarray, items: np.ndarray) -> np.ndarray:
         """Returns ⟨p_u, q_i⟩ for the numbers of users and items, `(rows,)`."""
         values = np.zeros(len(users))
-        for own, other in zip(self.users[1:], self.items[1:], strict=True):
-            values += own[users] * other[items]
+        for of_users, of_items in zip(
+            self.users[1:], self.items[1:], strict=True
+        ):
+            values += of_users[users] * of_items[items]
         return values
 
     def scaled(self, scale: float, shift: float = 0.0) -> "BiasedFactors":

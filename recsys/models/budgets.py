@@ -33,8 +33,8 @@ def budgets_of(model: MultiTaskModel) -> list[float]:
     Returns:
         Nothing where its gates take no budget.
     """
-    own = own_budget(model)
-    return [] if own is None else [1.0, own, _most(model)]
+    budget = own_budget(model)
+    return [] if budget is None else [1.0, budget, _most(model)]
 
 
 def check_budget(model: MultiTaskModel, budget: float | None) -> None:

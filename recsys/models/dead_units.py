@@ -55,12 +55,12 @@ def _nonzero_units(bank: Experts, inputs: np.ndarray) -> list[np.ndarray]:
     All experts compute all rows. A unit of a convolution is a channel.
     """
     if isinstance(bank, LayerExperts):
-        found = []
+        activations = []
         for expert in bank.experts:
             with _recorded_activations(expert) as outputs:
                 expert(inputs, training=False)
-            found.append(_concatenated(outputs, len(inputs)))
-        return found
+            activations.append(_concatenated(outputs, len(inputs)))
+        return activations
     with _recorded_activations(bank) as outputs:
         bank(inputs, training=False)
     return [

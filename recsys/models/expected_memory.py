@@ -228,9 +228,9 @@ def _gates(
         return  # It sees an id.
     projection = config.gate_options.get("projection_dim")
     if isinstance(projection, int):
-        each = projection * (width + num_experts)
+        weights = projection * (width + num_experts)
         option = "`projection_dim` of the gate"
-        yield Part(f"{count:,} gates", option, count * each, copies)
+        yield Part(f"{count:,} gates", option, count * weights, copies)
     else:
         numbers = count * width * (num_experts - 1)
         yield Part(f"{count:,} gates", "`num_experts`", numbers, copies)

@@ -190,13 +190,13 @@ def gradient_norms(
                 [sums[t] * (task_weights[t] / counts[t]) for t in model.tasks]
             )
 
-        found = loss_gradients(losses, variables)
+        gradients = loss_gradients(losses, variables)
         if total:
-            found = [
+            gradients = [
                 [a + b for a, b in zip(*both, strict=True)]
-                for both in zip(total, found, strict=True)
+                for both in zip(total, gradients, strict=True)
             ]
-        total = found
+        total = gradients
     of_tasks = [
         {id(v): g for v, g in zip(variables, of_task, strict=True)}
         for of_task in total
@@ -246,7 +246,7 @@ def _norms(bank: Experts, gradients: Mapping[int, np.ndarray]) -> Floats:
         )
 
     if isinstance(bank, LayerExperts):
-        each = [squares(x.trainable_variables, 0) for x in bank.experts]
-        return np.sqrt(np.array(each, np.float64))
+        sums = [squares(x.trainable_variables, 0) for x in bank.experts]
+        return np.sqrt(np.array(sums, np.float64))
     every = squares(bank.trainable_variables, 1)
     return np.sqrt(np.zeros(bank.num_experts) + every)

@@ -99,16 +99,16 @@ def weights_of(level: Level, name: str) -> dict[str, np.ndarray]:
             task: np.ones((len(weights), counts[name]))
             for task, weights in level.weights.items()
         }
-    found = {}
+    parts = {}
     for output, weights in level.weights.items():
         names = level.order[output]
         if name not in names:
             continue
         first = sum(counts[n] for n in names[: names.index(name)])
-        found[output] = weights[:, first : first + counts[name]]
+        parts[output] = weights[:, first : first + counts[name]]
         if level.own.get(output) == name and output in level.self_weights:
-            found[output] = found[output] + level.self_weights[output]
-    return found
+            parts[output] = parts[output] + level.self_weights[output]
+    return parts
 
 
 def steps_of(inputs: Mapping[str, np.ndarray], size: int) -> Iterator[slice]:
@@ -150,14 +150,14 @@ def _called(
     if isinstance(layer, MoE):  # One gate for all tasks.
         weights = dict.fromkeys(model.tasks, weights[layer.name])
     static = any(gate.static for gate in record.gates.values())
-    of_level, weights, own = keras.tree.map_structure(
+    of_level, weights, self_weights = keras.tree.map_structure(
         ops.convert_to_numpy,
         (streams, weights, _self_weights(layer, record.gate_inputs)),
     )
     order = {o: _order(layer, o, w.shape[1]) for o, w in weights.items()}
-    banks = {task: task for task in layer.task_experts} if own else {}
+    banks = {task: task for task in layer.task_experts} if self_weights else {}
     return (
-        Level(layer, of_level, weights, own, order, banks, static),
+        Level(layer, of_level, weights, self_weights, order, banks, static),
         outputs,
     )
 
@@ -204,8 +204,10 @@ def _by_task(level: Level, group_of: Mapping[str, str]) -> Level:
 
 def _joined(parts: tuple[Level, ...]) -> Level:
     """A level with the rows of all steps."""
-    streams, weights, own = keras.tree.map_structure(
+    streams, weights, self_weights = keras.tree.map_structure(
         lambda *arrays: np.concatenate(arrays),
         *((part.streams, part.weights, part.self_weights) for part in parts),
     )
-    return parts[0]._replace(streams=streams, weights=weights, self_weights=own)
+    return parts[0]._replace(
+        streams=streams, weights=weights, self_weights=self_weights
+    )

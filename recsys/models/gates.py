@@ -60,8 +60,12 @@ def option_types(name: str, inner: str | None = None) -> dict[str, object]:
     around = GATES[_known(name)].inner
     hints = _arguments(gate_class(name))
     if around is not None:
-        own = _own_arguments(gate_class(name))
-        hints = {"inner": str, **own, **_arguments(gate_class(inner or around))}
+        outer = _own_arguments(gate_class(name))
+        hints = {
+            "inner": str,
+            **outer,
+            **_arguments(gate_class(inner or around)),
+        }
     return {key: hints[key] for key in hints if key not in _DERIVED}
 
 
@@ -191,10 +195,10 @@ def _create_around(
     """Creates a gate around another; with a mass, it has no `k`."""
     gate = gate_class(name)
     names = _own_arguments(gate)
-    own = {key: options[key] for key in options if key in names}
-    if own.get("mass") is None:
-        own["k"] = k
-    return gate(inner, **own)
+    outer = {key: options[key] for key in options if key in names}
+    if outer.get("mass") is None:
+        outer["k"] = k
+    return gate(inner, **outer)
 
 
 def _largest_budget(k: int, options: JsonMapping) -> int:
@@ -209,8 +213,8 @@ def _largest_budget(k: int, options: JsonMapping) -> int:
 
 def _inner_options(name: str, options: JsonMapping) -> JsonObject:
     """The options of the gate inside."""
-    own = {"inner", *_own_arguments(gate_class(name))}
-    return {key: options[key] for key in options if key not in own}
+    outer = {"inner", *_own_arguments(gate_class(name))}
+    return {key: options[key] for key in options if key not in outer}
 
 
 def _known(name: str) -> str:
@@ -250,7 +254,7 @@ def _arguments(gate: type[layers.Gate]) -> dict[str, object]:
             continue
         hints = get_type_hints(constructor)
         for name in list(inspect.signature(constructor).parameters)[1:]:
-            own = owner is gate or name not in ("k", "static")
-            if own and name != "kwargs":
+            applies = owner is gate or name not in ("k", "static")
+            if applies and name != "kwargs":
                 arguments.setdefault(name, hints[name])
     return arguments

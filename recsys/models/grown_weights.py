@@ -52,10 +52,10 @@ def copy_grown_weights(
         if rows is None and held_shape == shape:
             assign(weight, held)
         elif rows is not None and held_shape[1:] == shape[1:]:
-            own = rows.origins(origins[rows.feature])
+            sources = rows.origins(origins[rows.feature])
             if rows.as_unknown and rows.has_unknown:
-                own = np.maximum(own, 0)
-            assign(weight, moved_rows(held.numpy(), weight, own))
+                sources = np.maximum(sources, 0)
+            assign(weight, moved_rows(held.numpy(), weight, sources))
         else:
             raise FileError.at(
                 place, f"a weight {shape} for {weight.path}", f"{held_shape}"

@@ -131,15 +131,15 @@ def _of_scenarios(model: Ranker) -> Iterator[IdRows]:
     feature = model.scenario_model.feature
     for part in (model.scenario_model, *model.heads.values()):
         for layer in each_layer(part):
-            own: list[keras.Variable] = []
+            weights: list[keras.Variable] = []
             if isinstance(layer, StarDense):
-                own = [layer.kernels, layer.biases]
+                weights = [layer.kernels, layer.biases]
             elif isinstance(layer, PartitionedNormalization):
-                own = [layer.gammas, layer.betas]
+                weights = [layer.gammas, layer.betas]
                 yield IdRows(layer.means, feature)
                 yield IdRows(layer.variances, feature)
                 yield IdRows(layer.num_updates, feature, as_unknown=False)
-            for weight in own:
+            for weight in weights:
                 yield IdRows(weight, feature, has_unknown=False)
 
 

@@ -282,8 +282,8 @@ class MultiTaskModel(TaskTraining):
         """
         schema = dataset.schema
         types = _types({**schema.columns, **schema.features})
-        own = _types(self.features) | _types(self.tasks)
-        for column, kind in own.items():
+        trained = _types(self.features) | _types(self.tasks)
+        for column, kind in trained.items():
             if types.get(column) != kind:
                 raise DataError.at(
                     schema.place,
@@ -304,14 +304,14 @@ class MultiTaskModel(TaskTraining):
 
     def _check_classes(self, task: str, schema: Schema) -> None:
         """Raises DataError where classes have other names, or other places."""
-        own, given = (
+        trained, given = (
             self.tasks[task].declaration,
             schema.tasks[task].declaration,
         )
-        if own != given:
+        if trained != given:
             raise DataError.at(
                 schema.place,
-                f"{task!r} declared as {shown(own)}, as in training",
+                f"{task!r} declared as {shown(trained)}, as in training",
                 shown(given),
             )
 

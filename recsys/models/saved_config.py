@@ -90,7 +90,9 @@ class _Model(_Shape):
 
     def _named(self) -> list[object]:
         """What the arguments refer to by name: a feature, or `None`."""
-        calibrated = [each.feature for each in self.calibrations.values()]
+        calibrated = [
+            calibration.feature for calibration in self.calibrations.values()
+        ]
         config = (self.scenario_model or {}).get("config")
         if not isinstance(config, Mapping):
             return [self.hash_feature, *calibrated]

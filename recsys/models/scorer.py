@@ -70,8 +70,8 @@ class Scores:
         """
         return cls(
             {
-                task: np.repeat(np.asarray(each, np.float64)[None], rows, 0)
-                for task, each in constants.items()
+                task: np.repeat(np.asarray(constant, np.float64)[None], rows, 0)
+                for task, constant in constants.items()
             },
             {},
         )

@@ -57,7 +57,7 @@ class LoggedLosses:
             added: The losses in it that layers add.
             predictions: Tensors `(rows, ...)` in any structure.
         """
-        total = whole_loss(loss) - sum(ops.sum(one) for one in added)
+        total = whole_loss(loss) - sum(ops.sum(part) for part in added)
         rows = ops.shape(keras.tree.flatten(predictions)[0])[0]
         self._noted[TOTAL] = ops.stop_gradient(total)
         for mean in self.metrics:

@@ -94,8 +94,12 @@ class TwoTower(Ranker):
     @property
     def ranking_variables(self) -> list[keras.Variable]:
         """All variables but those of the retrieval."""
-        others = {id(each) for each in self.retrieval.variables}
-        return [each for each in self.variables if id(each) not in others]
+        of_retrieval = {id(variable) for variable in self.retrieval.variables}
+        return [
+            variable
+            for variable in self.variables
+            if id(variable) not in of_retrieval
+        ]
 
     @contextmanager
     def only(self, part: Part) -> Iterator[None]:
@@ -110,11 +114,11 @@ class TwoTower(Ranker):
         Args:
             part: `"tasks"` or `"towers"`.
         """
-        of_towers = {id(each) for each in self._variables_of_towers()}
+        of_towers = {id(variable) for variable in self._variables_of_towers()}
         frozen = [
-            each
-            for each in self.trainable_variables
-            if (id(each) in of_towers) == (part == "tasks")
+            variable
+            for variable in self.trainable_variables
+            if (id(variable) in of_towers) == (part == "tasks")
         ]
         for variable in frozen:
             variable.trainable = False

@@ -147,9 +147,9 @@ def _loss_name(
     if user is None or user not in free_ids:
         return Softmax.type
     of_items = {catalogue.item, *catalogue.values, user}
-    others = [name for name in features if name not in of_items]
+    of_users = [name for name in features if name not in of_items]
     columns = EncodedColumns(train, features)
-    shared = user_queries(columns, user, others) is not None
+    shared = user_queries(columns, user, of_users) is not None
     return FullSoftmax.type if shared else Softmax.type
 
 

@@ -64,11 +64,11 @@ def _copy_weights(
 def _own_weights(layer: keras.layers.Layer) -> dict[str, keras.Variable]:
     """The weights of a layer that are not those of a layer in it, by name."""
     inner = {id(w) for part in inner_layers(layer) for w in part.weights}
-    own = [w for w in layer.weights if id(w) not in inner]
-    by_name = {weight.name: weight for weight in own}
-    if len(by_name) < len(own):
+    weights = [w for w in layer.weights if id(w) not in inner]
+    by_name = {weight.name: weight for weight in weights}
+    if len(by_name) < len(weights):
         raise ValueError(
             f"The weights of the layer {layer.name!r} must have different "
-            f"names. Received: {[weight.name for weight in own]}"
+            f"names. Received: {[weight.name for weight in weights]}"
         )
     return by_name

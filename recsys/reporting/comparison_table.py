@@ -139,7 +139,7 @@ def verdicts(results: pd.DataFrame, against: Mapping[str, str]) -> list[str]:
     >>> verdicts(results, {"a": "b"})
     ['a is ahead of b: loss x 100 -2.667 ± 0.333, 3 seeds.']
     """
-    found = []
+    sentences = []
     for setting, rows in results.groupby("setting", sort=False):
         where = f"{setting!s}: " if setting else ""
         for model, rival in against.items():
@@ -147,8 +147,8 @@ def verdicts(results: pd.DataFrame, against: Mapping[str, str]) -> list[str]:
                 rows[rows["model"] == model], rows[rows["model"] == rival]
             )
             if len(differences):
-                found.append(where + _verdict(model, rival, differences))
-    return found
+                sentences.append(where + _verdict(model, rival, differences))
+    return sentences
 
 
 def _verdict(model: str, rival: str, differences: "pd.Series[float]") -> str:

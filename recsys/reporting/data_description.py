@@ -196,12 +196,12 @@ def _rates(periods: Sequence[JsonMapping], tasks: Sequence[str]) -> Figure:
     axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
     for axis, panel in zip(axes, panels, strict=True):
         for split in _SPLITS:
-            own = [p for p in periods if p["split"] == split]
+            of_split = [p for p in periods if p["split"] == split]
             values = [
                 p["rows"] if panel == "rows" else p["labels"][panel]
-                for p in own
+                for p in of_split
             ]
-            days = pd.to_datetime([p["from"] for p in own])
+            days = pd.to_datetime([p["from"] for p in of_split])
             axis.plot(days, values, "o-", ms=3, label=split)
         axis.set_title(panel, parse_math=False)
         axis.grid(alpha=0.3)

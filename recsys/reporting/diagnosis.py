@@ -41,16 +41,16 @@ def diagnosis(trained: Sequence[Trained]) -> Section | None:
         measured = diagnose(run.loaded, sample.inputs, sample.labels, weights)
         if not measured.banks:
             continue
-        found = list(findings(run.config, measured))
+        model_findings = list(findings(run.config, measured))
         name = title if len(settings) > 1 else run.model
-        sentences += _sentences(name, found)
+        sentences += _sentences(name, model_findings)
         tables += [_of_gates(title, measured), _of_experts(title, measured)]
         runs.append(
             {
                 "model": run.model,
                 "setting": run.setting,
                 "run": str(run.run.folder),
-                "findings": [finding._asdict() for finding in found],
+                "findings": [finding._asdict() for finding in model_findings],
                 "task_weights": weights,
                 **_values(measured),
             }
@@ -91,14 +91,16 @@ def _task_weights(run: Trained) -> dict[str, float]:
     }
 
 
-def _sentences(title: str, found: Sequence[Finding]) -> list[str]:
-    if not found:
+def _sentences(title: str, model_findings: Sequence[Finding]) -> list[str]:
+    if not model_findings:
         return [
             f"{title}: no trouble found: gates tell rows apart, all experts "
             "are in use, few of their units are dead, and each task has its "
             "part of the gradient."
         ]
-    return [f"{title}: {f.text}. What helps: {f.advice}." for f in found]
+    return [
+        f"{title}: {f.text}. What helps: {f.advice}." for f in model_findings
+    ]
 
 
 def _of_gates(title: str, measured: ExpertDiagnosis) -> Table:

@@ -127,7 +127,8 @@ def count_operations(
 def _chosen(weights: Iterable[Tensor]) -> _Chosen:
     """Which experts have weight: `(rows, gates, experts)`."""
     return np.stack(
-        [ops.convert_to_numpy(is_selected(each)) for each in weights], axis=1
+        [ops.convert_to_numpy(is_selected(of_gate)) for of_gate in weights],
+        axis=1,
     )
 
 
@@ -151,7 +152,7 @@ def _drawn_weights(record: Any) -> list[Tensor] | None:
         )
         for task, gate in record.gates.items()
     ]
-    drawn = [each for each in weights if each is not None]
+    drawn = [of_gate for of_gate in weights if of_gate is not None]
     return drawn if len(drawn) == len(weights) else None
 
 

@@ -48,9 +48,9 @@ class PlannedBaseline:
             ValueError, TypeError: A field is wrong.
         """
         known = {field.name for field in fields_of(BaselineConfig)}
-        own = {name: fields[name] for name in fields if name in known}
+        options = {name: fields[name] for name in fields if name in known}
         return cls(
-            setting, model, BaselineConfig(**own, model=fields["baseline"])
+            setting, model, BaselineConfig(**options, model=fields["baseline"])
         )
 
     @property
@@ -99,10 +99,15 @@ def checked_model(fields: JsonObject) -> JsonObject:
         ValueError: A field is unknown or wrong.
     """
     if _BASELINE in fields:
-        own = {name: fields[name] for name in fields if name != _BASELINE}
+        options = {name: fields[name] for name in fields if name != _BASELINE}
         try:
             BaselineConfig(
-                **{"data": ".", "out": ".", **own, "model": fields[_BASELINE]}
+                **{
+                    "data": ".",
+                    "out": ".",
+                    **options,
+                    "model": fields[_BASELINE],
+                }
             )
         except TypeError as error:  # Pydantic takes it for an error of ours.
             raise ValueError(str(error)) from None
@@ -135,8 +140,8 @@ def planned(setting: str, model: str, fields: JsonMapping) -> Planned:
             return PlannedBaseline.of(setting, model, fields)
         if fields.get(_SINGLE_TASKS):
             return PlannedSingleTasks.of(setting, model, fields)
-        own = {n: fields[n] for n in fields if n != _SINGLE_TASKS}
-        return PlannedRun.of(setting, model, own)
+        options = {n: fields[n] for n in fields if n != _SINGLE_TASKS}
+        return PlannedRun.of(setting, model, options)
 
 
 def check_planned(run: Planned, schema: Schema) -> None:

@@ -141,8 +141,8 @@ class PlannedSingleTasks:
             weights = {name: float(name == task) for name in schema.tasks}
             # A task may have a name that no folder can have.
             out = str(Path(whole.out) / f"task-{number}")
-            own = {**shared, "task_weights": weights, "out": out}
-            runs[task] = PlannedRun.of(setting, model, own)
+            of_task = {**shared, "task_weights": weights, "out": out}
+            runs[task] = PlannedRun.of(setting, model, of_task)
         weights = weights_of_tasks(whole.task_weights, schema)
         return cls(setting, model, weights, runs)
 

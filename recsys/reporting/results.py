@@ -116,22 +116,26 @@ def _simple_rows(
     """The rows of baselines with the data and the loss of a training."""
     by_model: dict[str, list[JsonMapping]] = {}
     for run in simple:
-        own = read_baseline_config(run.config)
-        same = (own.data, own.task_weights, own.standardize_targets) == (
+        baseline = read_baseline_config(run.config)
+        same = (
+            baseline.data,
+            baseline.task_weights,
+            baseline.standardize_targets,
+        ) == (
             config.data,
             config.task_weights,
             config.standardize_targets,
         )
-        if same and own.model in RANKING:
+        if same and baseline.model in RANKING:
             test = run.read_metrics()["test"]
-            by_model.setdefault(own.model, []).append(test)
+            by_model.setdefault(baseline.model, []).append(test)
     for model, tests in by_model.items():
         losses = [100 * test["loss"] for test in tests]
         scores = [task_scores(test) for test in tests]
         cells = []
         for name in columns:
-            found = [values.get(name) for values in scores]
-            known = [value for value in found if value is not None]
+            numbers = [values.get(name) for values in scores]
+            known = [value for value in numbers if value is not None]
             cells.append(mean_and_error(known, 4))
         yield [model, str(len(tests)), mean_and_error(losses, 2), *cells]
 

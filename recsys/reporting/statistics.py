@@ -28,7 +28,7 @@ def mean_and_error(values: Values, digits: int) -> str:
     return text
 
 
-def p_value(losses: Values, others: Values) -> float | None:
+def p_value(losses: Values, rival: Values) -> float | None:
     """Returns that of Welch's one-sided t-test of the losses being lower.
 
     `None` where there are fewer than two of either, or all are alike.
@@ -38,28 +38,28 @@ def p_value(losses: Values, others: Values) -> float | None:
     0.0006
     >>> p_value([1.0, 1.0], [1.0, 1.0])
     """
-    if len(losses) < 2 or len(others) < 2:
+    if len(losses) < 2 or len(rival) < 2:
         return None
     with warnings.catch_warnings():
         # Of values that are all alike; there is nothing to be done about it.
         warnings.simplefilter("ignore", RuntimeWarning)
-        test = ttest_ind(losses, others, equal_var=False, alternative="less")
+        test = ttest_ind(losses, rival, equal_var=False, alternative="less")
     return float(test.pvalue) if np.isfinite(test.pvalue) else None
 
 
-def paired_differences(runs: pd.DataFrame, others: pd.DataFrame) -> pd.Series:
-    """Returns the losses minus the others', seed by seed.
+def paired_differences(runs: pd.DataFrame, rival: pd.DataFrame) -> pd.Series:
+    """Returns the losses minus a rival's, seed by seed.
 
     Args:
         runs: The columns "seed" and "loss".
-        others: The same columns; seeds that only one of them has, or with no
+        rival: The same columns; seeds that only one of them has, or with no
             loss, do not count.
 
     Example:
     >>> runs = pd.DataFrame({"seed": [0, 1, 2], "loss": [4.0, 6.0, 5.0]})
-    >>> others = pd.DataFrame({"seed": [1, 0], "loss": [7.0, 4.5]})
-    >>> paired_differences(runs, others).tolist()
+    >>> rival = pd.DataFrame({"seed": [1, 0], "loss": [7.0, 4.5]})
+    >>> paired_differences(runs, rival).tolist()
     [-0.5, -1.0]
     """
-    both = runs.merge(others, on="seed", suffixes=("", "_other"))
-    return (both["loss"] - both["loss_other"]).dropna()
+    both = runs.merge(rival, on="seed", suffixes=("", "_of_rival"))
+    return (both["loss"] - both["loss_of_rival"]).dropna()

@@ -101,7 +101,7 @@ def in_words(curves: Mapping[str, Sequence[float]]) -> str:
 random trial; above it top-k by 5.00 with 2 trials.'
     """
     ranked = sorted(curves, key=lambda model: curves[model][-1])
-    lowest, *others = ranked
+    lowest, *rest = ranked
     curve = curves[lowest]
     text = f"Lowest with all trials: {lowest}, {100 * curve[-1]:.2f}"
     text += f" with {_trials(curve)}"
@@ -112,7 +112,7 @@ random trial; above it top-k by 5.00 with 2 trials.'
     above = [
         f"{model} by {100 * (curves[model][-1] - curve[-1]):.2f} "
         f"with {_trials(curves[model])}"
-        for model in others
+        for model in rest
     ]
     return text + (f"; above it {', '.join(above)}." if above else ".")
 

@@ -173,9 +173,9 @@ def _by_item(
     return values, "the same in all rows of an item"
 
 
-def _differ(some: np.ndarray, others: np.ndarray) -> bool:
-    equal_nan = some.dtype.kind == "f"
-    return not np.array_equal(some, others, equal_nan=equal_nan)
+def _differ(first: np.ndarray, second: np.ndarray) -> bool:
+    equal_nan = first.dtype.kind == "f"
+    return not np.array_equal(first, second, equal_nan=equal_nan)
 
 
 def _alike(values: np.ndarray, column: np.ndarray) -> Encoded:

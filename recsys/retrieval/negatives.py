@@ -38,14 +38,14 @@ class Candidates(NamedTuple):
 
     Attributes:
         scores: Float32 tensor `(B, C)`.
-        own: Boolean tensor `(B, C)`, the item of the row: one in each.
+        positives: Boolean tensor `(B, C)`, the item of the row: one in each.
         counted: Boolean tensor `(B, C)`, the item of the row and its
             negatives. Another occurrence of its item is not counted: the item
             is no negative of itself.
     """
 
     scores: Tensor
-    own: Tensor
+    positives: Tensor
     counted: Tensor
 
 
@@ -98,10 +98,12 @@ class Negatives:
             drawn: Those that `draw` has returned; `None` unless it `draws`.
         """
         rows = ops.arange(ops.shape(queries)[0])
-        own = rows[:, None] == rows[None, :]
-        other = items.numbers[:, None] != items.numbers[None, :]
+        positives = rows[:, None] == rows[None, :]
+        negatives = items.numbers[:, None] != items.numbers[None, :]
         return Candidates(
-            score(queries, items), own, ops.logical_or(own, other)
+            score(queries, items),
+            positives,
+            ops.logical_or(positives, negatives),
         )
 
 
@@ -125,9 +127,12 @@ class UniformNegatives(Negatives):
         self, queries: Tensor, items: Items, drawn: Items | None
     ) -> Candidates:
         score = ops.sum(queries * items.vectors, axis=-1) + items.corrections
-        own = ops.ones_like(score[:, None], dtype="bool")
+        positives = ops.ones_like(score[:, None], dtype="bool")
         return _beside(
-            Candidates(score[:, None], own, own), queries, items, drawn
+            Candidates(score[:, None], positives, positives),
+            queries,
+            items,
+            drawn,
         )
 
 
@@ -162,8 +167,10 @@ class AllItems(UniformNegatives):
         self, queries: Tensor, items: Items, drawn: Items | None
     ) -> Candidates:
         assert drawn is not None, "asked for by `draws`"
-        own = items.numbers[:, None] == drawn.numbers[None, :]
-        return Candidates(score(queries, drawn), own, ops.ones_like(own))
+        positives = items.numbers[:, None] == drawn.numbers[None, :]
+        return Candidates(
+            score(queries, drawn), positives, ops.ones_like(positives)
+        )
 
 
 def score(queries: Tensor, items: Items) -> Tensor:
@@ -187,8 +194,8 @@ def hardest(candidates: Candidates, count: int) -> Candidates:
     """
     keep = keras_rs.layers.HardNegativeMining(count, dtype="float32")
     scores = ops.where(candidates.counted, candidates.scores, NO_CANDIDATE)
-    scores, own = keep(scores, ops.cast(candidates.own, "float32"))
-    return Candidates(scores, own > 0, scores > NO_CANDIDATE / 2)
+    scores, positives = keep(scores, ops.cast(candidates.positives, "float32"))
+    return Candidates(scores, positives > 0, scores > NO_CANDIDATE / 2)
 
 
 def _beside(

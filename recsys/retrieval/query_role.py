@@ -106,7 +106,7 @@ def follows_item(parts: Iterable[Rows]) -> bool:
             arrays `(rows,)` with 0 for unknown ones, `None` for no users, and
             the feature as a model takes it, `(rows, ...)`.
     """
-    of_item, others = _Mean(), {"chance": _Mean(), "next": _Mean()}
+    of_item, references = _Mean(), {"chance": _Mean(), "next": _Mean()}
     of_user = _Mean()
     generator = np.random.default_rng(0)
     for items, users, values in parts:
@@ -114,14 +114,15 @@ def follows_item(parts: Iterable[Rows]) -> bool:
         if users is not None:
             of_user.add(_of_same(values, users))
         by_chance = values[generator.permutation(len(values))]
-        others["chance"].add(_distances(values, by_chance))
+        references["chance"].add(_distances(values, by_chance))
         differ = items[1:] != items[:-1]
-        others["next"].add(_distances(values[1:], values[:-1])[differ])
+        references["next"].add(_distances(values[1:], values[:-1])[differ])
     if of_user.count >= _FEWEST_PAIRS:
-        others["user"] = of_user
-    enough = min(of_item.count, others["next"].count) >= _FEWEST_PAIRS
+        references["user"] = of_user
+    enough = min(of_item.count, references["next"].count) >= _FEWEST_PAIRS
     return enough and all(
-        of_item.value < _CLOSE * other.value for other in others.values()
+        of_item.value < _CLOSE * reference.value
+        for reference in references.values()
     )
 
 
@@ -149,12 +150,12 @@ def _of_same(values: np.ndarray, ids: np.ndarray) -> np.ndarray:
     return _distances(values[order[1:]], values[order[:-1]])[same]
 
 
-def _distances(some: np.ndarray, others: np.ndarray) -> np.ndarray:
+def _distances(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     """Distances of values by row; of other than floats, 1 where they differ."""
-    rows = len(some), -1
+    rows = len(first), -1
     if not rows[0]:
         return np.zeros(0)
-    if some.dtype.kind != "f":
-        return (some != others).reshape(rows).any(axis=1).astype(np.float64)
-    apart = np.abs(some.astype(np.float64) - others.astype(np.float64))
+    if first.dtype.kind != "f":
+        return (first != second).reshape(rows).any(axis=1).astype(np.float64)
+    apart = np.abs(first.astype(np.float64) - second.astype(np.float64))
     return apart.reshape(rows).mean(axis=1)

@@ -286,15 +286,15 @@ class Retrieval(IndexedItems):
     ) -> Tensor:
         """The loss of each row of the batch, `(B,)`."""
         num_rows = ops.shape(queries)[0]
-        others: Items | None = None
+        sampled: Items | None = None
         if drawn is not None:
             free = self._free(self.item, drawn)
             vectors = self._unit(_sum(self.item_tower, drawn_items, free))
-            others = self._compared(vectors, drawn, num_rows)
+            sampled = self._compared(vectors, drawn, num_rows)
         candidates = self.negatives.candidates(
             ops.cast(queries, "float32"),
             self._compared(items, numbers, num_rows),
-            others,
+            sampled,
         )
         if self.loss.hard_negatives is not None:
             candidates = hardest(candidates, self.loss.hard_negatives)

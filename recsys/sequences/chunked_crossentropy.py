@@ -68,11 +68,15 @@ def chunked_crossentropy(
             part, counts = low_queries[rows], weights[rows, None]
             logits = ops.matmul(part, ops.transpose(low_items))  # (R, V)
             logits = ops.cast(logits, "float32")
-            own = ops.take_along_axis(logits, targets[rows, None], axis=1)
+            target_logits = ops.take_along_axis(
+                logits, targets[rows, None], axis=1
+            )
             top = ops.max(logits, axis=1, keepdims=True)
             exps = ops.exp(logits - top)
             sums = ops.sum(exps, axis=1, keepdims=True)
-            loss = loss + ops.sum(counts * (ops.log(sums) + top - own))
+            loss = loss + ops.sum(
+                counts * (ops.log(sums) + top - target_logits)
+            )
             # The softmax is exps / sums: (R, D) is divided, not (R, V).
             exps, shares = ops.cast(exps, dtype), counts / sums
             of_part = ops.cast(ops.matmul(exps, low_items), "float32")

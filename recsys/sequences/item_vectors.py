@@ -109,8 +109,8 @@ class ItemVectors(keras.layers.Layer):
         return [self.own, *self.tables.values()]
 
     def call(self, inputs: Mapping[str, Tensor]) -> Tensor:
-        own = ops.take(self.own, inputs[self.item], axis=0)
-        return self.looked_for(own + self._added(inputs))
+        vectors = ops.take(self.own, inputs[self.item], axis=0)
+        return self.looked_for(vectors + self._added(inputs))
 
     def catalogue(self) -> Tensor:
         """Returns what histories consist of, `(num_items + 1, D)`."""

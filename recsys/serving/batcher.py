@@ -216,9 +216,9 @@ class Batcher:
         except Exception as error:
             await self._answer_each(batch, error)
             return
-        for item, own in zip(batch, outputs, strict=True):
+        for item, output in zip(batch, outputs, strict=True):
             if not item.outputs.done():
-                item.outputs.set_result(own)
+                item.outputs.set_result(output)
 
     async def _answer_each(
         self, batch: list[_Waiting], error: Exception

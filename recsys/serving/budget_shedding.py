@@ -124,9 +124,9 @@ class BudgetShedding:
             return batch, [False] * len(batch)
         budgets = [request.inputs[BUDGET] for request in batch]
         cap = self.move(
-            waited, requests, max(float(each.max()) for each in budgets)
+            waited, requests, max(float(budget.max()) for budget in budgets)
         )
-        above = [int(np.count_nonzero(each > cap)) for each in budgets]
+        above = [int(np.count_nonzero(budget > cap)) for budget in budgets]
         self._rows += sum(request.rows for request in batch)
         self._capped_rows += sum(above)
         capped = [

@@ -48,7 +48,7 @@ _RANGES: dict[str, np.iinfo | np.finfo] = {
     "float64": np.finfo("float64"),
 }
 # Least and largest finite value: NumPy works them out at each question.
-_BOUNDS = {name: (each.min, each.max) for name, each in _RANGES.items()}
+_BOUNDS = {name: (limits.min, limits.max) for name, limits in _RANGES.items()}
 
 
 def as_array(

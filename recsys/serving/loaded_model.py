@@ -84,13 +84,15 @@ def _shedding(
             "budget`, which `--shed` lowers",
             f"the inputs {sorted(inputs)}",
         )
-    own = inputs[BUDGET].default
+    default = inputs[BUDGET].default
     return BudgetShedding(
         options.shed_wait_ms / 1000,
         options.max_concurrency,
         options.shed_floor,
         # Half of a larger one seldom leaves a batch sparse.
-        inf if own is None else max(4 * float(own[0]), options.shed_floor),
+        inf
+        if default is None
+        else max(4 * float(default[0]), options.shed_floor),
     )
 
 

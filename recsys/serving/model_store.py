@@ -224,12 +224,12 @@ class ModelStore(Generic[Model]):
                 "a version that was not rolled back",
                 f"{sorted(self._rolled_back)} rolled back, no other there",
             )
-        found = sorted(find_versions(self._folder))
-        if self._policy.numbers is not None and found:
+        versions = sorted(find_versions(self._folder))
+        if self._policy.numbers is not None and versions:
             raise FileError.at(
                 self._folder,
                 f"one of the versions {sorted(self._policy.numbers)}",
-                f"{found}",
+                f"{versions}",
             )
         raise FileError.at(
             self._folder,

@@ -68,18 +68,22 @@ class OnnxRunner:
                 *self._session.get_inputs(),
                 *self._session.get_overridable_initializers(),
             ]
-            self._outputs = [each.name for each in self._session.get_outputs()]
+            self._outputs = [
+                value.name for value in self._session.get_outputs()
+            ]
             self.signatures = {
                 "serving_default": Signature(
                     {
-                        each.name: _spec(each, folder, defaults.get(each.name))
-                        for each in sorted(
-                            inputs_by_name, key=lambda each: each.name
+                        value.name: _spec(
+                            value, folder, defaults.get(value.name)
+                        )
+                        for value in sorted(
+                            inputs_by_name, key=lambda value: value.name
                         )
                     },
                     {
-                        each.name: _spec(each, folder)
-                        for each in self._session.get_outputs()
+                        value.name: _spec(value, folder)
+                        for value in self._session.get_outputs()
                     },
                 )
             }
@@ -111,11 +115,11 @@ def _read_defaults(file: Path) -> Arrays:
     import onnx
 
     graph = onnx.load(file).graph
-    inputs = {each.name for each in graph.input}
+    inputs = {tensor.name for tensor in graph.input}
     return {
-        each.name: _as_bytes(onnx.numpy_helper.to_array(each))
-        for each in graph.initializer
-        if each.name in inputs
+        tensor.name: _as_bytes(onnx.numpy_helper.to_array(tensor))
+        for tensor in graph.initializer
+        if tensor.name in inputs
     }
 
 

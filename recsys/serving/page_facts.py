@@ -52,7 +52,7 @@ def read_page_facts(folder: Path, with_ids: bool) -> JsonObject:
         for band in facts[CALIBRATION].values():
             _check_bins(band["bins"])
         values = facts[EXAMPLES]
-        if not all(type(each) is list for each in values.values()):
+        if not all(type(examples) is list for examples in values.values()):
             raise ValueError(values)
     if not with_ids:
         facts[EXAMPLES] = {key: values[key] for key in values if key == BUDGET}
@@ -61,6 +61,6 @@ def read_page_facts(folder: Path, with_ids: bool) -> JsonObject:
 
 def _check_bins(bins: list[dict[str, float]]) -> None:
     keys = ("least", "most", "low", "high")
-    numbers = [each[key] for each in bins for key in keys]
-    if not numbers or not all(type(each) is float for each in numbers):
+    numbers = [interval[key] for interval in bins for key in keys]
+    if not numbers or not all(type(number) is float for number in numbers):
         raise ValueError(bins)

@@ -1,4 +1,4 @@
-"""Rows of tables on JAX; `recsys.tables.jax_step` makes their gradients."""
+"""Rows of tables on JAX; `recsys.tables.jax_row_step` makes their gradients."""
 
 import jax
 import keras
@@ -65,14 +65,14 @@ def summed(gradient: RowGradient, table: keras.Variable) -> RowGradient:
 
 
 def inner_product(
-    gradient: RowGradient, other: RowGradient, table: keras.Variable
+    left: RowGradient, right: RowGradient, table: keras.Variable
 ) -> jax.Array:
     """Returns the inner product of two gradients of the rows of a table.
 
     Both are of the same lookups, and so of the same rows in one order.
     """
-    values = summed(gradient, table).values
-    return jnp.sum(values * summed(other, table).values)
+    values = summed(left, table).values
+    return jnp.sum(values * summed(right, table).values)
 
 
 def read(variable: keras.Variable, rows: Tensor) -> jax.Array:

@@ -43,20 +43,20 @@ def look_up_split(
     padding = -len(flat) % split.num_devices
 
     def on_device(table: jax.Array, ids: Tensor) -> jax.Array:
-        own = _own(ids, len(table), split)
-        is_own = own < len(table)
-        rows = look_up(table, jnp.where(is_own, own, 0))
+        local = _own(ids, len(table), split)
+        is_own = local < len(table)
+        rows = look_up(table, jnp.where(is_own, local, 0))
         rows = jnp.where(is_own[:, None], rows, 0)  # (ids, width)
         # Each row is zeros but on one device. A device gets the sums of its
         # share of the ids.
         return jax.lax.psum_scatter(rows, split.axes, tiled=True)
 
-    own, everywhere = PartitionSpec(split.axes), PartitionSpec()
+    by_rows, everywhere = PartitionSpec(split.axes), PartitionSpec()
     rows = jax.shard_map(
         on_device,
         mesh=split.mesh,
-        in_specs=(own, everywhere),
-        out_specs=own,
+        in_specs=(by_rows, everywhere),
+        out_specs=by_rows,
         check_vma=False,
     )(table, jnp.pad(flat, (0, padding)))
     exists = (flat >= 0) & (flat < split.num_rows)
@@ -117,12 +117,12 @@ def update_split(
         update(share, shares, RowGradient(gradient.values, rows), scalars)
         return share.value, {name: shares[name].value for name in shares}
 
-    own, everywhere = PartitionSpec(split.axes), PartitionSpec()
+    by_rows, everywhere = PartitionSpec(split.axes), PartitionSpec()
     changed, changed_slots = jax.shard_map(
         on_device,
         mesh=split.mesh,
-        in_specs=(own, own, everywhere, everywhere),
-        out_specs=own,
+        in_specs=(by_rows, by_rows, everywhere, everywhere),
+        out_specs=by_rows,
         check_vma=False,
     )(
         table.value,
@@ -166,5 +166,5 @@ def read_share(
 
 def _own(rows: jax.Array, count: int, split: RowSplit) -> jax.Array:
     """Numbers of rows of this device; `count` for those of others."""
-    own = rows - jax.lax.axis_index(split.axes) * count
-    return jnp.where((own >= 0) & (own < count), own, count)
+    local = rows - jax.lax.axis_index(split.axes) * count
+    return jnp.where((local >= 0) & (local < count), local, count)

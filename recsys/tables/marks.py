@@ -49,8 +49,8 @@ def marks(variable: Any) -> Marks:
     >>> marks(variable).is_table, marks(variable).trained_by_rows
     (True, False)
     """
-    found: Marks = getattr(variable, _ATTRIBUTE, _UNMARKED)
-    return found
+    held: Marks = getattr(variable, _ATTRIBUTE, _UNMARKED)
+    return held
 
 
 def mark(variable: Any, **changed: Any) -> None:

@@ -119,10 +119,10 @@ class RowSplit:
         shape = self.padded(rows.shape)
 
         def part(index: tuple[slice, ...]) -> np.ndarray:
-            own = np.asarray(rows[index])
+            values = np.asarray(rows[index])
             start, stop, _ = index[0].indices(shape[0])
-            padding = stop - start - len(own)
-            return np.pad(own, [(0, padding), *[(0, 0)] * (own.ndim - 1)])
+            padding = stop - start - len(values)
+            return np.pad(values, [(0, padding), *[(0, 0)] * (values.ndim - 1)])
 
         return jax.make_array_from_callback(shape, self.layout, part)
 

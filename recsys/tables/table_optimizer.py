@@ -130,14 +130,14 @@ class TableOptimizer(OwnStep, keras.optimizers.Optimizer):
             self._add_slots(variable) if is_table else []
             for variable, is_table in zip(variables, by_rows, strict=True)
         ]
-        others = [
+        dense = [
             variable
             for variable, is_table in zip(variables, by_rows, strict=True)
             if not is_table
         ]
         # The scope that `apply` builds in: paths are the same without it.
         with keras.name_scope(self.name, caller=self):
-            self.inner.build(others)
+            self.inner.build(dense)
 
     def _add_slots(self, table: keras.Variable) -> list[keras.Variable]:
         split, layout = marks(table).split, None
@@ -180,16 +180,16 @@ class TableOptimizer(OwnStep, keras.optimizers.Optimizer):
         self, gradients: Sequence[Tensor], variables: Sequence[keras.Variable]
     ) -> None:
         tables: list[tuple[Tensor, keras.Variable]] = []
-        others: list[tuple[Tensor, keras.Variable]] = []
+        dense: list[tuple[Tensor, keras.Variable]] = []
         for gradient, variable in zip(
             self._clipped(gradients, variables), variables, strict=True
         ):
-            part = tables if self.trains_by_rows(variable) else others
+            part = tables if self.trains_by_rows(variable) else dense
             part.append((gradient, variable))
         if tables:
             self.update_each(*zip(*tables, strict=True))
-        if others:
-            step_without_clipping(self.inner, *zip(*others, strict=True))
+        if dense:
+            step_without_clipping(self.inner, *zip(*dense, strict=True))
         self.inner.iterations.assign_add(1)
 
     def _clipped(

@@ -23,7 +23,7 @@ class TableTraining:
         The gradients by rows that Keras asks for nowhere: on TensorFlow
         `tf.IndexedSlices`, on PyTorch `sparse=True` of
         `torch.nn.functional.embedding`, on JAX what
-        `recsys.tables.jax_step` does.
+        `recsys.tables.jax_row_step` does.
     """
 
     def train_step(self, *arguments: Any) -> Any:
@@ -48,7 +48,7 @@ def step_by_rows(
     if not isinstance(rows_of(model.optimizer), TableOptimizer):
         return step(*arguments)
     if keras.backend.backend() == "jax":
-        from recsys.tables.jax_step import train_step
+        from recsys.tables.jax_row_step import train_step
 
         return train_step(model, *arguments)
     with RowLookups(model.optimizer):

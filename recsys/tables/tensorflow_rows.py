@@ -49,14 +49,14 @@ def summed(
 
 
 def inner_product(
-    gradient: tf.IndexedSlices, other: tf.IndexedSlices, table: keras.Variable
+    left: tf.IndexedSlices, right: tf.IndexedSlices, table: keras.Variable
 ) -> tf.Tensor:
     """Returns the inner product of two gradients of the rows of a table."""
-    rows, segments = tf.unique(tf.concat([gradient.indices, other.indices], 0))
-    count, own = tf.size(rows), tf.shape(gradient.indices)[0]
+    rows, segments = tf.unique(tf.concat([left.indices, right.indices], 0))
+    count, num_left = tf.size(rows), tf.shape(left.indices)[0]
     return tf.reduce_sum(
-        tf.math.unsorted_segment_sum(gradient.values, segments[:own], count)
-        * tf.math.unsorted_segment_sum(other.values, segments[own:], count)
+        tf.math.unsorted_segment_sum(left.values, segments[:num_left], count)
+        * tf.math.unsorted_segment_sum(right.values, segments[num_left:], count)
     )
 
 

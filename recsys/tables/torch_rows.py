@@ -30,10 +30,10 @@ def summed(gradient: torch.Tensor, table: keras.Variable) -> RowGradient:
 
 
 def inner_product(
-    gradient: torch.Tensor, other: torch.Tensor, table: keras.Variable
+    left: torch.Tensor, right: torch.Tensor, table: keras.Variable
 ) -> torch.Tensor:
     """Returns the inner product of two gradients of the rows of a table."""
-    both = gradient.coalesce() * other.coalesce()
+    both = left.coalesce() * right.coalesce()
     return both.coalesce().values().sum()
 
 

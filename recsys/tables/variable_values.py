@@ -110,17 +110,19 @@ def readable_by_first(
         variables: The variables, in the same order in all processes.
         folder: Where the files are to be.
     """
-    spanning = [one for one in variables if spans_processes(one)]
+    spanning = [variable for variable in variables if spans_processes(variable)]
     if not spanning:
         yield
         return
     import jax
 
-    tables = [one for one in spanning if marks(one).split is not None]
+    tables = [
+        variable for variable in spanning if marks(variable).split is not None
+    ]
     whole = [
-        (one, gather_all(one.value))
-        for one in spanning
-        if marks(one).split is None
+        (variable, gather_all(variable.value))
+        for variable in spanning
+        if marks(variable).split is None
     ]
     with keras.StatelessScope(whole):
         if jax.process_index():

@@ -59,9 +59,11 @@ def labels_of(
     """
     labels: dict[str, npt.NDArray[np.float64]] = {}
     for task in parents_first(tasks):
-        own = rows[task].to_numpy(np.float64)
+        values = rows[task].to_numpy(np.float64)
         parent = tasks[task].parent
-        labels[task] = own if parent is None else _both(labels[parent], own)
+        labels[task] = (
+            values if parent is None else _both(labels[parent], values)
+        )
     return {task: labels[task] for task in tasks}
 
 

@@ -224,5 +224,5 @@ def with_statistics(
     """
     if statistics is None:
         return arrays
-    inputs, *others = arrays
-    return ({**inputs, ROW_STATISTICS: statistics(inputs, start)}, *others)
+    inputs, *rest = arrays
+    return ({**inputs, ROW_STATISTICS: statistics(inputs, start)}, *rest)

@@ -22,7 +22,7 @@ from recsys.models.two_tower import TwoTower
 from recsys.retrieval.counting_rows import ALL_ROWS
 from recsys.runs.run import Run
 from recsys.sequences.sequence_retrieval import SequenceRetrieval
-from recsys.sequences.spectral import spectral_vectors
+from recsys.sequences.spectral_vectors import spectral_vectors
 from recsys.sequences.user_sequences import UserSequences
 from recsys.terminal.progress import announce
 from recsys.training.callbacks.retrieval_index import update_index
@@ -231,11 +231,11 @@ def _begin_spectral(
     vectors = spectral_vectors(sequences, retrieval.num_items, retrieval.dim)
     if retrieval.temperature is None:
         vectors = vectors * (_FIRST_LENGTH * retrieval.dim**0.5)
-    own = retrieval.item_tower.own
-    values = ops.convert_to_numpy(own).copy()
+    table = retrieval.item_tower.own
+    values = ops.convert_to_numpy(table).copy()
     known = np.abs(vectors).sum(axis=1) > 0
     values[1:][known] = vectors[known]
-    own.assign(values)
+    table.assign(values)
 
 
 def _validated(
@@ -288,7 +288,8 @@ class _Best:
         if figure is not None and figure > self.figure:
             self.figure, self.waited = figure, 0
             self.values = [
-                ops.convert_to_numpy(each).copy() for each in self.variables
+                ops.convert_to_numpy(variable).copy()
+                for variable in self.variables
             ]
             return False
         self.waited += 1

@@ -315,19 +315,19 @@ def weights_of_tasks(
                 f"`task_weights` must be for the tasks {tasks}. "
                 f"Received: {shown(task)}"
             )
-    others = [task for task in tasks if task not in given]
+    open_tasks = [task for task in tasks if task not in given]
     rest = 1 - sum(given.values())
-    if others and rest <= 0:
+    if open_tasks and rest <= 0:
         raise ValueError(
             "`task_weights` must be given for all tasks, or leave something "
-            f"to 1 for {others}. Received: task_weights={dict(given)}"
+            f"to 1 for {open_tasks}. Received: task_weights={dict(given)}"
         )
-    if not others and not any(given.values()):
+    if not open_tasks and not any(given.values()):
         raise ValueError(
             "`task_weights` must not all be 0. "
             f"Received: task_weights={dict(given)}"
         )
     return {
-        task: given.get(task, round(rest / max(1, len(others)), 12))
+        task: given.get(task, round(rest / max(1, len(open_tasks)), 12))
         for task in tasks
     }

@@ -165,8 +165,8 @@ def _empty_on_tensorflow(variable: keras.Variable) -> None:
 
     nothing = tf.zeros((0, *variable.shape[1:]), variable.dtype)
     strategy = tf.distribute.get_strategy()
-    for own in strategy.experimental_local_results(variable.value):
-        assign_any_shape(own, nothing)
+    for replica in strategy.experimental_local_results(variable.value):
+        assign_any_shape(replica, nothing)
 
 
 def _empty_on_jax(variable: keras.Variable) -> None:

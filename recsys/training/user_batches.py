@@ -74,12 +74,12 @@ class UserBatches(ShuffledBatches):
 
     def __getitem__(self, index: int) -> Arrays:
         users = self.users[self.places(index)]
-        own = self.weights[users]
-        counts = np.diff(own.indptr)
+        items = self.weights[users]
+        counts = np.diff(items.indptr)
         rows = {
             ROW_QUERIES: np.repeat(np.arange(len(users)), counts),
-            ROW_ITEMS: own.indices,
-            ROW_WEIGHTS: own.data,
+            ROW_ITEMS: items.indices,
+            ROW_WEIGHTS: items.data,
         }
         inputs = {name: values[users] for name, values in self.queries.items()}
         for name, values in rows.items():
@@ -126,8 +126,8 @@ def create_user_batches(
     if user is None or not retrieval.shares_queries or len(split) > MOST_ROWS:
         return None
     columns = EncodedColumns(split, ranker.fitted)
-    others = [name for name in ranker.query_names if name != user]
-    queries = user_queries(columns, user, others)
+    of_users = [name for name in ranker.query_names if name != user]
+    queries = user_queries(columns, user, of_users)
     if queries is None:
         return None
     parts = [

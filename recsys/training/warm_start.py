@@ -81,11 +81,13 @@ class WarmStart:
         Raises:
             DataError: A column is missing, new or of another kind.
         """
-        own, current = self.model.features, schema.features
+        trained, current = self.model.features, schema.features
         place = schema.place
-        self._check(place, "feature", declarations(own), declarations(current))
-        own_tasks, given_tasks = self.model.tasks, schema.tasks
-        self._check(place, "task", _types(own_tasks), _types(given_tasks))
+        self._check(
+            place, "feature", declarations(trained), declarations(current)
+        )
+        trained_tasks, given_tasks = self.model.tasks, schema.tasks
+        self._check(place, "task", _types(trained_tasks), _types(given_tasks))
 
     def check(self, config: ResolvedConfig, dataset: AnyDataset) -> None:
         """Checks that a run can go on from the other one.
@@ -99,9 +101,9 @@ class WarmStart:
             FileError: The configuration of the other run is broken.
             ValueError: A field of the configuration is not what it was.
         """
-        own, current = self.model.tasks, dataset.schema.tasks
+        trained, current = self.model.tasks, dataset.schema.tasks
         place = dataset.schema.place
-        self._check(place, "task", declarations(own), declarations(current))
+        self._check(place, "task", declarations(trained), declarations(current))
         self.model.check_fits(dataset)
         if not self.kept:
             start = resolve_config(self.source.read_recorded(), dataset.schema)
@@ -111,13 +113,13 @@ class WarmStart:
         self,
         place: str,
         what: str,
-        own: Mapping[str, Declaration],
+        trained: Mapping[str, Declaration],
         current: Mapping[str, Declaration],
     ) -> None:
-        for name in [*own, *current]:
+        for name in [*trained, *current]:
             expected, received = (
                 repr(declarations[name]) if name in declarations else "none"
-                for declarations in (own, current)
+                for declarations in (trained, current)
             )
             if expected != received:
                 raise DataError.at(

@@ -79,12 +79,12 @@ class Choices:
         Raises:
             ValueError: It is none of the values; 1 and 1.0 are the same.
         """
-        known = {_written(json.dumps(each)) for each in self.values}
+        choices = [json.dumps(choice) for choice in self.values]
+        known = {_written(choice) for choice in choices}
         if isinstance(value, str) and _written(value) in known:
             return json.loads(value)
         raise ValueError(
-            f"one of {', '.join(json.dumps(each) for each in self.values)}. "
-            f"Received: {shown(value)}"
+            f"one of {', '.join(choices)}. Received: {shown(value)}"
         )
 
 

@@ -111,7 +111,10 @@ class ResumableOracle(OracleInOneFile, keras_tuner.Oracle):
             self.do_not_retry(self.end_order)
             try:
                 self.space.check_declared(
-                    [each.get_config() for each in self.hyperparameters.space]
+                    [
+                        dimension.get_config()
+                        for dimension in self.hyperparameters.space
+                    ]
                 )
             except ValueError as error:
                 raise FileError(f"{file}: {error}") from None

@@ -173,13 +173,13 @@ def _smooth_steps(
     """The COMET paper's values for COMET and DSelect-k; none for SVHN."""
     if published is None:
         return dict(_FIRST_SMOOTH_STEPS)
-    own = comet.PUBLISHED.get(data_set)
-    if own is None:
+    values = comet.PUBLISHED.get(data_set)
+    if values is None:
         return {}
     with_search = gate == GateChoice("comet", searched=True)
     return {
-        "gamma": [own.gamma_with_search] if with_search else own.gamma,
-        "entropy_weight": own.entropy_weight,
+        "gamma": [values.gamma_with_search] if with_search else values.gamma,
+        "entropy_weight": values.entropy_weight,
     }
 
 

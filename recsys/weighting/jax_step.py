@@ -8,9 +8,9 @@ from jax import numpy as jnp
 from keras_moe.types import Logs
 from keras_moe.types import Structure
 from keras_moe.types import Tensor
-from recsys.tables.jax_step import State
-from recsys.tables.jax_step import finish
-from recsys.tables.jax_step import forward
+from recsys.tables.jax_row_step import State
+from recsys.tables.jax_row_step import finish
+from recsys.tables.jax_row_step import forward
 from recsys.weighting.weighted_gradients import weighted_gradients
 
 

@@ -98,8 +98,8 @@ class TaskWeighting(ABC):
         outer = getattr(self._optimizer, "inner", self._optimizer)
         descent = type(outer).from_config(outer.get_config())
         descent.build([variable])
-        for own in descent.variables:
-            track_variable(self._optimizer, own)
+        for state in descent.variables:
+            track_variable(self._optimizer, state)
         return descent
 
     def step(self, losses: Tensor, products: Tensor | None) -> Tensor:

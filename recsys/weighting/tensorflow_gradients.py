@@ -27,11 +27,13 @@ def gradients(
     On several replicas, the mean of all.
     """
     native = [variable.value for variable in variables]
-    found: list[Any] = tape.gradient(parts, native, output_gradients=cotangent)
+    own_gradients: list[Any] = tape.gradient(
+        parts, native, output_gradients=cotangent
+    )
     group = current_group()
     if group is None:
-        return found
-    return group.mean_gradients(found, variables, by_rows(variables))
+        return own_gradients
+    return group.mean_gradients(own_gradients, variables, by_rows(variables))
 
 
 def apply(

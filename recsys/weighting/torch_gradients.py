@@ -27,13 +27,13 @@ def gradients(
     Where several processes train together, the mean of all.
     """
     native = [variable.value for variable in variables]
-    own = torch.autograd.grad(
+    own_gradients = torch.autograd.grad(
         parts, native, cotangent, retain_graph=True, allow_unused=True
     )
     group = current_group()
     if group is None:
-        return list(own)
-    return group.mean_gradients(own, variables, by_rows(variables))
+        return list(own_gradients)
+    return group.mean_gradients(own_gradients, variables, by_rows(variables))
 
 
 def apply(

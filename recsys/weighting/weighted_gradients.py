@@ -79,15 +79,15 @@ def _row_products(
 ) -> Tensor:
     """The inner products of gradients of rows of one table."""
 
-    def product(one: Tensor | None, other: Tensor | None) -> Tensor:
-        if one is None or other is None:
+    def product(left: Tensor | None, right: Tensor | None) -> Tensor:
+        if left is None or right is None:
             return ops.zeros((), dtype="float32")
-        inner = backend_rows.inner_product(one, other, table)
+        inner = backend_rows.inner_product(left, right, table)
         return ops.cast(inner, "float32")
 
     return ops.stack(
         [
-            ops.stack([product(one, other) for other in gradients])
-            for one in gradients
+            ops.stack([product(left, right) for right in gradients])
+            for left in gradients
         ]
     )

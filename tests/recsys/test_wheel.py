@@ -1,24 +1,41 @@
-"""The wheel, built from the source distribution, away from the sources."""
+"""The distributions, and a training by each away from the sources."""
 
+import json
 import os
 import shutil
 import subprocess
 import sys
+import sysconfig
+import venv
 import zipfile
 from pathlib import Path
+from typing import NamedTuple
 
+import keras
 import pytest
 
 ROOT = Path(__file__).parents[2]
 BUILT_FROM = ["keras_moe", "recsys"]
 FILES = ["pyproject.toml", "README.md", "LICENSE"]
+TRAINING = (
+    "train --data synthetic --train-rows 200 --epochs 1 --num-experts 2 --k 1 "
+    "--embedding-dim 2 --expert-units 2 --out run"
+)
 
 pytestmark = [pytest.mark.once("torch"), pytest.mark.slow]
 
 
+class Built(NamedTuple):
+    wheel: Path
+    sdist: Path
+
+
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Built of a copy: a build leaves files beside the sources."""
+def built(tmp_path_factory: pytest.TempPathFactory) -> Built:
+    """The sdist of a copy, and a wheel built from the sdist.
+
+    A build leaves files beside the sources.
+    """
     copy, dist = (tmp_path_factory.mktemp(name) for name in ("copy", "dist"))
     for name in BUILT_FROM:
         shutil.copytree(
@@ -33,40 +50,73 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         check=True,
         stdout=subprocess.DEVNULL,
     )
-    (built,) = dist.glob("*.whl")
-    return built
+    (wheel,), (sdist,) = dist.glob("*.whl"), dist.glob("*.tar.gz")
+    return Built(wheel, sdist)
 
 
-def test_the_wheel_holds_every_file_of_the_packages(wheel: Path) -> None:
+class Environment:
+    """A virtual environment with the dependencies of this one alone.
+
+    They are found where they are: nothing is downloaded.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        venv.create(folder, with_pip=False)
+        base = {"base": str(folder), "platbase": str(folder)}
+        self._scripts = Path(sysconfig.get_path("scripts", "venv", base))
+        self.packages = Path(sysconfig.get_path("purelib", "venv", base))
+        dependencies = Path(keras.__file__).parents[1]
+        # Python reads no further `.pth` there: the sources stay out.
+        (self.packages / "dependencies.pth").write_text(f"{dependencies}\n")
+
+    def install(self, distribution: Path) -> None:
+        pip = [sys.executable, "-m", "pip", "--python", self._python]
+        options = "--no-deps --no-index --no-build-isolation --no-cache-dir "
+        # Which would keep one of this release, with the dependencies.
+        options += "--no-compile --ignore-installed"
+        self._run([*pip, "install", *options.split(), distribution])
+
+    def run_command(self, words: str, folder: Path) -> str:
+        """Runs `recsys` in a folder, and returns what it prints."""
+        return self._run([self._scripts / "recsys", *words.split()], folder)
+
+    def run_python(self, code: str, folder: Path) -> str:
+        return self._run([self._python, "-c", code], folder)
+
+    @property
+    def _python(self) -> Path:
+        return self._scripts / "python"
+
+    def _run(self, command: list[str | Path], folder: Path = ROOT) -> str:
+        outside = {k: v for k, v in os.environ.items() if k != "PYTHONPATH"}
+        process = subprocess.run(
+            command, cwd=folder, env=outside, capture_output=True, text=True
+        )
+        assert process.returncode == 0, process.stderr
+        return process.stdout
+
+
+def test_the_wheel_holds_every_file_of_the_packages(built: Built) -> None:
     expected = {
         file.relative_to(ROOT).as_posix()
         for name in BUILT_FROM
         for file in (ROOT / name).rglob("*")
         if file.is_file() and "__pycache__" not in file.parts
     }
-    with zipfile.ZipFile(wheel) as archive:
+    with zipfile.ZipFile(built.wheel) as archive:
         names = set(archive.namelist())
     assert {name for name in names if ".dist-info/" not in name} == expected
 
 
-def test_what_was_installed_of_the_wheel_trains(
-    wheel: Path, tmp_path: Path
+@pytest.mark.parametrize("name", ["wheel", "sdist"])
+def test_what_was_installed_trains(
+    built: Built, name: str, tmp_path: Path
 ) -> None:
-    installed = tmp_path / "installed"
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(installed)
-    words = "--data synthetic --train-rows 200 --epochs 1 --num-experts 2"
-    words += " --k 1 --embedding-dim 2 --expert-units 2 --out run"
-    code = (
-        "import recsys, sys; from recsys.__main__ import main;"
-        f"assert recsys.__file__.startswith({str(installed)!r}); main()"
-    )
-    process = subprocess.run(
-        [sys.executable, "-c", code, "train", *words.split()],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(installed)},
-        capture_output=True,
-        text=True,
-    )
-    assert process.returncode == 0, process.stderr
+    environment = Environment(tmp_path / "environment")
+    environment.install(getattr(built, name))
+    code = "import json, keras_moe, recsys; "
+    code += "print(json.dumps([keras_moe.__file__, recsys.__file__]))"
+    for file in json.loads(environment.run_python(code, tmp_path)):
+        assert Path(file).parents[1] == environment.packages
+    environment.run_command(TRAINING, tmp_path)
     assert (tmp_path / "run" / "metrics.json").is_file()

@@ -407,12 +407,14 @@ def _get_activations(
             "`activation` as a list must have one entry per layer, "
             f"{num_layers}. Received: activation={activation!r}"
         )
-    return [keras.activations.get(each) for each in activation]
+    return [keras.activations.get(entry) for entry in activation]
 
 
 def _serialized(activations: Sequence[Activation]) -> object:
     """As a constructor takes them: one for all layers where they are alike."""
-    configs = [keras.activations.serialize(each) for each in activations]
+    configs = [
+        keras.activations.serialize(activation) for activation in activations
+    ]
     alike = all(config == configs[0] for config in configs)
     return configs[0] if alike else configs
 

@@ -270,8 +270,8 @@ class BudgetGate(WrapperGate):
         check_tensor("budget", budget)
         shape = tuple(budget.shape)
         if len(shape) > len(leading) or any(
-            None not in (own, size) and own not in (1, size)
-            for own, size in zip(shape, leading, strict=False)
+            None not in (length, size) and length not in (1, size)
+            for length, size in zip(shape, leading, strict=False)
         ):
             raise ValueError(
                 "`budget` must be a scalar or have one entry per example, the "

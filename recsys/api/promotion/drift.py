@@ -78,7 +78,7 @@ def _labels(source: Dataset, rows: pd.DataFrame, day: Dataset) -> _Columns:
     """Labels by task: numbers of a regression, else categories by name."""
     tasks = source.schema.tasks
     labels = labels_of(rows, tasks)
-    found: _Columns = {}
+    columns: _Columns = {}
     for name, kind in tasks.items():
         if name not in day.schema.tasks:
             continue
@@ -89,5 +89,5 @@ def _labels(source: Dataset, rows: pd.DataFrame, day: Dataset) -> _Columns:
             column = column.map(dict(enumerate(names))).astype(object)
         elif not isinstance(kind, Regression):
             column = column.astype(object)
-        found[f"labels of {name}"] = column
-    return found
+        columns[f"labels of {name}"] = column
+    return columns

@@ -129,8 +129,8 @@ def _examples(
         examples.append(_features(count, text, file, line))
     common = _common_features(raw_dir, part, set(indices), progress)
     examples = [
-        {**common[index], **own}
-        for index, own in zip(indices, examples, strict=True)
+        {**common[index], **example}
+        for index, example in zip(indices, examples, strict=True)
     ]
     for field in ONE_ID:
         ids = [[id for id, _ in row.get(field, [])] for row in examples]

@@ -110,11 +110,11 @@ def _numbers(
     expected = f"numbers in the columns {', '.join(columns)}"
     with reading(file, expected, DataError):
         table = pd.read_csv(BytesIO(content), header=header, dtype="float64")
-    found = [str(column) for column in table.columns]
-    if header is None and len(found) == len(columns):
+    names = [str(column) for column in table.columns]
+    if header is None and len(names) == len(columns):
         table.columns = pd.Index(columns)
-    elif found != list(columns):
-        raise DataError.at(file, expected, f"the columns {', '.join(found)}")
+    elif names != list(columns):
+        raise DataError.at(file, expected, f"the columns {', '.join(names)}")
     return table
 
 

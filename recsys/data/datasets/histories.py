@@ -30,10 +30,10 @@ def histories(rows: pd.DataFrame, done: pd.DataFrame, length: int) -> pd.Series:
     row_times = rows["time"].to_numpy()
     histories = np.empty(len(rows), object)
     for user, places in rows.groupby("user", sort=False).indices.items():
-        own = of_user.get(user, np.array([], np.intp))
-        ends = np.searchsorted(times[own], row_times[places])
+        events = of_user.get(user, np.array([], np.intp))
+        ends = np.searchsorted(times[events], row_times[places])
         for place, end in zip(places, ends, strict=True):
-            histories[place] = items[own[max(0, end - length) : end]]
+            histories[place] = items[events[max(0, end - length) : end]]
     return pd.Series(histories, rows.index, dtype=object)
 
 

@@ -154,8 +154,8 @@ def _correlated(
 ) -> np.ndarray:
     """Draws α of one group, `(16, 4)`."""
     common = generator.standard_normal((1, EXPERTS_PER_GROUP))
-    own = generator.standard_normal((TASKS_PER_GROUP, EXPERTS_PER_GROUP))
-    return np.sqrt(correlation) * common + np.sqrt(1 - correlation) * own
+    individual = generator.standard_normal((TASKS_PER_GROUP, EXPERTS_PER_GROUP))
+    return np.sqrt(correlation) * common + np.sqrt(1 - correlation) * individual
 
 
 def _softmax(logits: np.ndarray) -> np.ndarray:

@@ -60,10 +60,10 @@ def parse_sequences(
                 line=line + int(alone[0]) + 1,
             )
         filled = [parts for parts in fields if parts]
-        own = pa.array([parts[0] for parts in filled], pa.binary())
+        owners = pa.array([parts[0] for parts in filled], pa.binary())
         counts = np.maximum(lengths[lengths > 0] - 1, 0)
         repeats = np.repeat(np.arange(len(filled)), counts)
-        users.append(own.take(pa.array(repeats)).dictionary_encode())
+        users.append(owners.take(pa.array(repeats)).dictionary_encode())
         values = [item for parts in filled for item in parts[1:]]
         items.append(pa.array(values, pa.binary()).dictionary_encode())
         line += len(lines)

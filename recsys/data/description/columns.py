@@ -90,8 +90,8 @@ def warnings_of_columns(
 def _of_splits(name: str, facts: JsonMapping) -> Iterator[DataWarning]:
     train = facts["train"]
     for split in SPLITS[1:]:
-        own = facts[split]
-        if own["missing"] == 1 > train["missing"]:
+        split_facts = facts[split]
+        if split_facts["missing"] == 1 > train["missing"]:
             yield DataWarning(
                 "missing",
                 f"{name!r} has no value in the {split} split, and has values "
@@ -99,10 +99,11 @@ def _of_splits(name: str, facts: JsonMapping) -> Iterator[DataWarning]:
                 "Fill it, or leave it out of dataset.json: the metrics are "
                 "those of a model without it",
             )
-        if own.get("unseen_rows", 0) >= MOST_UNSEEN:
+        unseen = split_facts.get("unseen_rows", 0)
+        if unseen >= MOST_UNSEEN:
             yield DataWarning(
                 "unseen ids",
-                f"{percent(own['unseen_rows'])} of the values of {name!r} in "
+                f"{percent(unseen)} of the values of {name!r} in "
                 f"the {split} split are ids that training does not have",
                 "Add features that say what a new id is like, train on more "
                 'rows, or declare "hash"; a random split would only hide it',

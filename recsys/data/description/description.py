@@ -68,8 +68,8 @@ def describe_dataset(dataset: AnyDataset) -> JsonObject:
         for name in schema.features
         if samples and name not in left_out
     }
-    found = [*_warnings(described, dataset), *of_times]
-    described["warnings"] = [warning._asdict() for warning in found]
+    warnings = [*_warnings(described, dataset), *of_times]
+    described["warnings"] = [warning._asdict() for warning in warnings]
     return described
 
 
@@ -118,5 +118,5 @@ def quick_warnings(dataset: AnyDataset) -> list[str]:
     rows = sum(len(dataset.split(split)) for split in SPLITS)
     if dataset.schema.holds_images or not _FEW < rows <= _QUICK:
         return []
-    found = describe_dataset(dataset)["warnings"]
-    return [str(DataWarning(**warning)) for warning in found]
+    warnings = describe_dataset(dataset)["warnings"]
+    return [str(DataWarning(**warning)) for warning in warnings]

@@ -15,7 +15,7 @@ _BINS = 10
 _MOST_VALUES = 50
 
 
-def stability_index(train: pd.Series, other: pd.Series) -> float:
+def stability_index(train: pd.Series, column: pd.Series) -> float:
     """Returns the population stability index of a feature in another split.
 
     The sum of (q - p) log(q / p) over bins with the shares p of training and
@@ -25,7 +25,7 @@ def stability_index(train: pd.Series, other: pd.Series) -> float:
 
     Args:
         train: The feature in training, ids or numbers.
-        other: The feature in another split.
+        column: The feature in another split.
 
     References:
         Siddiqi. Credit Risk Scorecards. Wiley 2006, chapter 8.
@@ -35,11 +35,11 @@ def stability_index(train: pd.Series, other: pd.Series) -> float:
     >>> stability_index(train, train), stability_index(train, train[:999:2])
     (0.0, 3.44)
     """
-    counts = np.array([_counts(train, train), _counts(train, other)], float)
+    counts = np.array([_counts(train, train), _counts(train, column)], float)
     shares = (counts + 0.5) / (counts + 0.5).sum(axis=1, keepdims=True)
     p, q = shares
     index = float(((q - p) * np.log(q / p)).sum())
-    chance = (len(p) - 1) * (1 / max(1, len(train)) + 1 / max(1, len(other)))
+    chance = (len(p) - 1) * (1 / max(1, len(train)) + 1 / max(1, len(column)))
     return round(max(0.0, index - chance), 2)
 
 
@@ -77,5 +77,5 @@ def _counts(train: pd.Series, column: pd.Series) -> np.ndarray:
         return np.append(of_bins, missing)
     frequent = train.value_counts().index[:_MOST_VALUES]
     counts = column.value_counts().reindex(frequent, fill_value=0).to_numpy()
-    others = len(column) - missing - counts.sum()
-    return np.append(counts, [others, missing])
+    rest = len(column) - missing - counts.sum()
+    return np.append(counts, [rest, missing])

@@ -140,16 +140,16 @@ def _value(
     from sklearn.metrics import r2_score
     from sklearn.metrics import roc_auc_score
 
-    there, asked = ~np.isnan(fit), ~np.isnan(check)
-    rows = pd.Series(fit[there]).groupby(fit_groups[there])
-    truth, places = check[asked], pd.Series(check_groups[asked])
+    in_fit, in_check = ~np.isnan(fit), ~np.isnan(check)
+    rows = pd.Series(fit[in_fit]).groupby(fit_groups[in_fit])
+    truth, places = check[in_check], pd.Series(check_groups[in_check])
     if kind.type == "multiclass":
-        commonest = float(pd.Series(fit[there]).mode().iloc[0])
+        commonest = float(pd.Series(fit[in_fit]).mode().iloc[0])
         best = rows.agg(lambda labels: labels.mode().iloc[0])
         guesses = places.map(best).fillna(commonest).to_numpy()
         errors = np.mean(truth != commonest)
         return float(1 - np.mean(truth != guesses) / errors) if errors else 0.0
-    guesses = places.map(rows.mean()).fillna(fit[there].mean()).to_numpy()
+    guesses = places.map(rows.mean()).fillna(fit[in_fit].mean()).to_numpy()
     score = roc_auc_score if kind.type == "binary" else r2_score
     return float(score(truth, guesses))
 

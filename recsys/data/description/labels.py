@@ -88,7 +88,7 @@ def describe_periods(tables: SplitTables) -> list[JsonObject]:
         )
         if count <= _MOST_PERIODS or period == _PERIODS[-1]:
             break
-    found = tables.rows(
+    records = tables.rows(
         f"select {begin} as begin, split, count(*), {means} from ({union}) "
         "as rows group by all order by begin, split"
     )
@@ -100,7 +100,7 @@ def describe_periods(tables: SplitTables) -> list[JsonObject]:
             "rows": rows,
             "labels": dict(zip(tasks, labels, strict=True)),
         }
-        for begin, split, rows, *labels in found
+        for begin, split, rows, *labels in records
     ]
 
 
@@ -123,10 +123,10 @@ def warnings_of_labels(
     for task, kind in tasks.items():
         of_train = splits["train"]["tasks"][task]
         for split in SPLITS:
-            own = splits[split]["tasks"][task]
-            yield from _of_labels(task, kind, split, own)
+            of_split = splits[split]["tasks"][task]
+            yield from _of_labels(task, kind, split, of_split)
             if split != "train":
-                yield from _of_shift(task, split, own, of_train)
+                yield from _of_shift(task, split, of_split, of_train)
 
 
 def warnings_of_times(tables: SplitTables) -> Iterator[DataWarning]:
@@ -190,14 +190,17 @@ def _of_labels(
 
 
 def _of_shift(
-    task: str, split: str, own: JsonMapping, train: JsonMapping
+    task: str, split: str, of_split: JsonMapping, train: JsonMapping
 ) -> Iterator[DataWarning]:
     """Yields a rate of a binary label that is another one in training."""
-    if own["kind"] != "binary" or not (own["labelled"] and train["labelled"]):
+    if of_split["kind"] != "binary" or not (
+        of_split["labelled"] and train["labelled"]
+    ):
         return
-    rate, before = own["mean"], train["mean"]
+    rate, before = of_split["mean"], train["mean"]
     error = sum(
-        facts["deviation"] ** 2 / facts["labelled"] for facts in (own, train)
+        facts["deviation"] ** 2 / facts["labelled"]
+        for facts in (of_split, train)
     )
     ratio = max(rate, before) / max(min(rate, before), 1e-12)
     if ratio > MOST_RATIO and abs(rate - before) > _CERTAIN * error**0.5:

@@ -37,16 +37,16 @@ def describe_repeats(tables: SplitTables, split: str) -> JsonObject:
     columns = [tables.column(name) for name in tables.columns]
     if tables.schema.time is not None:
         columns.append(TIME)
-    own = f"select hash(row({', '.join(columns)})) as h from {split}"
+    hashes = f"select hash(row({', '.join(columns)})) as h from {split}"
     (duplicates,) = tables.row(
         "select coalesce(sum(n - 1), 0) from "
-        f"(select count(*) as n from ({own}) group by h)"
+        f"(select count(*) as n from ({hashes}) group by h)"
     )
     facts = {"duplicates": int(duplicates)}
     if split != "train":
-        train = own.removesuffix(split) + "train"
+        train = hashes.removesuffix(split) + "train"
         (known,) = tables.row(
-            f"select count(*) from ({own}) semi join "
+            f"select count(*) from ({hashes}) semi join "
             f"(select distinct h from ({train})) using (h)"
         )
         facts["in_training"] = known

@@ -181,9 +181,9 @@ class SplitTables:
             for table, column in texts:
                 _, _, number = table.partition("_")
                 for split in SPLITS:
-                    other = f"{split}_{number}" if number else split
-                    if self._types.get((other, column)) == "BIGINT":
-                        self._make_texts(other, column)
+                    sibling = f"{split}_{number}" if number else split
+                    if self._types.get((sibling, column)) == "BIGINT":
+                        self._make_texts(sibling, column)
 
     def _seconds(self, times: pd.Series) -> np.ndarray:
         """Times as doubles: numbers as they are, dates as seconds."""

@@ -56,10 +56,12 @@ def spill_csv(
         parquet.ParquetWriter(stored, schema) as writer,
     ):
         for group in _groups(batches, schema, group_rows):
-            for name, found in types.items():
-                found.add(group[name])
+            for name, text_type in types.items():
+                text_type.add(group[name])
             writer.write_table(group, row_group_size=group_rows)
-    return pa.schema([field_of(name, found) for name, found in types.items()])
+    return pa.schema(
+        [field_of(name, text_type) for name, text_type in types.items()]
+    )
 
 
 def _groups(

@@ -229,15 +229,15 @@ class SplitStream:
 
     def _read(self, unit: Unit, columns: Mapping[str, Kind]) -> pd.DataFrame:
         part = self._parts[unit.part]
-        own = self._own(columns, part.file)
-        table = part.read(unit.group, list(own))
+        in_file = self._own(columns, part.file)
+        table = part.read(unit.group, list(in_file))
         rows = FileRows(part.file, unit.first_row)
-        pack = [name for name, kind in own.items() if kind.packs_lists]
+        pack = [name for name, kind in in_file.items() if kind.packs_lists]
         frame = to_frame(table, part.file, pack)
-        for name, kind in own.items():
+        for name, kind in in_file.items():
             if unit.first_row and isinstance(kind, RowTime):
                 check_alike(self._first(unit.part, name), frame[name], rows)
-        parsed = parse(frame, own, rows)
+        parsed = parse(frame, in_file, rows)
         if self._items is None:
             return parsed
         return self._items.join(parsed, columns, rows)

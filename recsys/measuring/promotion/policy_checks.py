@@ -58,8 +58,8 @@ def policy_checks(
 
 def _estimate(name: str, choices: LoggedChoices) -> Estimate | None:
     """The mean reward of a request, with influences of requests `(R,)`."""
-    found = ESTIMATORS[name](choices)
-    if found is None:
+    estimate = ESTIMATORS[name](choices)
+    if estimate is None:
         return None
-    value, influences = found
+    value, influences = estimate
     return Estimate(value, influences / choices.num_requests)

@@ -87,7 +87,7 @@ def worst_slices(task: ScoredTask, features: pd.DataFrame) -> list[Slice]:
     tree.fit(values[half], change[half], sample_weight=task.weights[half])
     leaves = tree.apply(values)
     names = dict(_leaf_names(tree.tree_, [*features]))
-    found = []
+    pairs = []
     for leaf, name in names.items():
         inside = leaves == leaf
         chosen = inside & ~half
@@ -95,9 +95,9 @@ def worst_slices(task: ScoredTask, features: pd.DataFrame) -> list[Slice]:
             fitted = mean_estimate(
                 change[inside & half], task.weights[inside & half]
             )
-            found.append((fitted.value, Slice(name, chosen)))
-    found.sort(key=lambda pair: -pair[0])
-    return [slice for _, slice in found]
+            pairs.append((fitted.value, Slice(name, chosen)))
+    pairs.sort(key=lambda pair: -pair[0])
+    return [slice for _, slice in pairs]
 
 
 def _half_of_groups(task: ScoredTask) -> npt.NDArray[np.bool_]:

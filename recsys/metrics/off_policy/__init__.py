@@ -80,14 +80,14 @@ def policy_values(
         )
     logged = choices.by_request(choices.rewards)
     mean = float(logged.mean())
-    found = {"logged": (mean, logged - mean)}
+    estimates = {"logged": (mean, logged - mean)}
     for name, estimator in ESTIMATORS.items():
         estimate = estimator(choices)
         if estimate is not None:
-            found[name] = estimate
+            estimates[name] = estimate
     return {
         name: Estimate(value, _interval(value, influence, choices, level))
-        for name, (value, influence) in found.items()
+        for name, (value, influence) in estimates.items()
     }
 
 

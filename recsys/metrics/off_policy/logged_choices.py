@@ -74,8 +74,8 @@ class LoggedChoices:
         """
         codes, names = coded(np.asarray(requests))
         rewards, propensities, chances = (
-            np.asarray(each, np.float64)
-            for each in (rewards, propensities, chances)
+            np.asarray(values, np.float64)
+            for values in (rewards, propensities, chances)
         )
         model = None if predicted is None else np.asarray(predicted, np.float64)
         shown = ~np.isnan(rewards)

@@ -41,7 +41,7 @@ class Calibration(BaseModel):
     @model_validator(mode="after")
     def _check(self) -> Self:
         method = CALIBRATORS.get(self.method)
-        lengths = {len(each) for each in self.parameters}
+        lengths = {len(numbers) for numbers in self.parameters}
         fits = method is not None and all(map(method.is_size, lengths))
         fits &= len(self.parameters) == 1 + len(self.numbers)
         fits &= len(lengths) == 1 and self.numbers == sorted(set(self.numbers))

@@ -51,15 +51,15 @@ class Isotonic(Calibrator):
     @staticmethod
     def stack(several: list[Numbers]) -> Numbers:
         """Returns tables of one length, at least 2: last blocks repeat."""
-        length = max(2, *(len(each) // 2 for each in several))
+        length = max(2, *(len(numbers) // 2 for numbers in several))
         return np.stack(
             [
                 np.pad(
-                    each.reshape(2, -1),  # (2, K)
-                    ((0, 0), (0, length - len(each) // 2)),
+                    numbers.reshape(2, -1),  # (2, K)
+                    ((0, 0), (0, length - len(numbers) // 2)),
                     mode="edge",
                 ).ravel()
-                for each in several
+                for numbers in several
             ]
         )
 

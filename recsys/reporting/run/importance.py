@@ -147,12 +147,12 @@ def _shown(growth: JsonMapping) -> str:
 
 def _findings(total: JsonMapping) -> list[str]:
     first, growth = next(iter(total.items()))
-    found = [f"The model relies most on {first!r}: {_shown(growth)}."]
+    sentences = [f"The model relies most on {first!r}: {_shown(growth)}."]
     idle = [n for n, g in total.items() if g["mean"] <= g["deviation"]]
     if idle:
         names = ", ".join(map(repr, idle[:10])) + ", ..." * (len(idle) > 10)
-        found.append(
+        sentences.append(
             f"Shuffling hardly changes the loss for {names}: the model may do "
             "without."
         )
-    return found
+    return sentences

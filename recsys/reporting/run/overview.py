@@ -126,10 +126,10 @@ def _files(run: Run) -> dict[str, str]:
 
 def _scores(metrics: JsonMapping) -> dict[str, dict[str, str]]:
     """Values by metric and by what they are of."""
-    found: dict[str, dict[str, float | None]] = {}
+    by_metric: dict[str, dict[str, float | None]] = {}
     for split in ("validation", "test"):
         for name, value in _flat(metrics[split]).items():
-            found.setdefault(name, {})[split] = value
+            by_metric.setdefault(name, {})[split] = value
     test = metrics["test"]
     constants = {
         task: values["constant"]
@@ -140,13 +140,13 @@ def _scores(metrics: JsonMapping) -> dict[str, dict[str, str]]:
     if "constant" in test:
         flat["loss"] = test["constant"]["loss"]
     for name, value in flat.items():
-        found.setdefault(name, {})["constant"] = value
+        by_metric.setdefault(name, {})["constant"] = value
     return {
         name: {
             of: "-" if value is None else f"{value:.4f}"
             for of, value in values.items()
         }
-        for name, values in found.items()
+        for name, values in by_metric.items()
     }
 
 
@@ -176,28 +176,32 @@ def _verdicts(run: Run, metrics: JsonMapping) -> Iterator[str]:
     yield from _against_simple(run, metrics)
 
 
-def _against(what: str, rival: str, loss: float, other: float) -> str:
-    change = loss / other - 1
+def _against(what: str, rival: str, loss: float, rival_loss: float) -> str:
+    change = loss / rival_loss - 1
     if abs(change) < _LEVEL:
         return f"{what} is level with {rival}: test loss {loss:.4f}."
     worse = "better" if change < 0 else "worse"
     return (
         f"{what} is {abs(change):.1%} {worse} than {rival}: test loss "
-        f"{loss:.4f}, {rival} {other:.4f}.".replace("%", " %")
+        f"{loss:.4f}, {rival} {rival_loss:.4f}.".replace("%", " %")
     )
 
 
 def _against_popular(retrieval: JsonMapping) -> Iterator[str]:
     popular = retrieval.get("popular", {})
     for name, value in retrieval.items():
-        other = popular.get(name)
-        if not name.startswith("user_ndcg@") or value is None or other is None:
+        reference = popular.get(name)
+        if (
+            not name.startswith("user_ndcg@")
+            or value is None
+            or reference is None
+        ):
             continue
-        worse = "better" if value > other else "no better"
+        worse = "better" if value > reference else "no better"
         yield (
             f"Retrieval is {worse} than the most popular items: "
             f"{name.removeprefix('user_')} per user {value:.4f}, popular "
-            f"{other:.4f}."
+            f"{reference:.4f}."
         )
 
 
@@ -205,13 +209,13 @@ def _against_simple(run: Run, metrics: JsonMapping) -> Iterator[str]:
     """The best of the baselines beside the run, by validation loss."""
     if not _has_tasks(run):
         return
-    found = [
+    candidates = [
         (simple["validation"]["loss"], simple["test"]["loss"], folder.name)
         for folder, simple in _baselines(run)
         if not simple["test"].get("retrieval")
     ]
-    if found:
-        _, loss, name = min(found)
+    if candidates:
+        _, loss, name = min(candidates)
         yield _against(
             "The run",
             f"the best baseline, {name}",

@@ -81,9 +81,9 @@ def _draw(table: pd.DataFrame, experts: list[int]) -> Figure:
     ).flat
     tasks = list(dict.fromkeys(table["task"]))
     for axis, expert in zip(panels, experts, strict=False):
-        own = table[table["expert"] == expert]
+        of_expert = table[table["expert"] == expert]
         for number, task in enumerate(tasks):
-            of_task = own[own["task"] == task].sort_values("epoch")
+            of_task = of_expert[of_expert["task"] == task].sort_values("epoch")
             axis.plot(
                 of_task["epoch"],
                 of_task["weight"],

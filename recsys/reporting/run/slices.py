@@ -58,11 +58,11 @@ def slices(run: Trained) -> Section | None:
     )
     scores = Scorer(model).score(rows)
     whole = measuring.measure(scores, rows)
-    found = {
+    by_feature = {
         name: measuring.by_cut(scores, rows, parts)
         for name, parts in _cuts(model, rows)
     }
-    table = _table(whole, found)
+    table = _table(whole, by_feature)
     return Section(
         "Slices",
         f"Metrics of parts of {len(rows):,} rows of the test split: numbers "
@@ -70,7 +70,7 @@ def slices(run: Trained) -> Section | None:
         f"training does not have (unknown). Parts of fewer than {_FEWEST} "
         "rows are left out.",
         [table],
-        findings=_findings(whole, found),
+        findings=_findings(whole, by_feature),
     )
 
 
@@ -108,12 +108,12 @@ def _cuts(
             yield name, kept
 
 
-def _table(whole: JsonMapping, found: Mapping[str, JsonMapping]) -> Table:
+def _table(whole: JsonMapping, by_feature: Mapping[str, JsonMapping]) -> Table:
     columns = list(task_scores(whole))
     parts = {("all", ""): whole}
     parts |= {
         (name, part): metrics
-        for name, of_feature in found.items()
+        for name, of_feature in by_feature.items()
         for part, metrics in of_feature.items()
     }
     rows = [
@@ -131,11 +131,11 @@ def _table(whole: JsonMapping, found: Mapping[str, JsonMapping]) -> Table:
 
 
 def _findings(
-    whole: JsonMapping, found: Mapping[str, JsonMapping]
+    whole: JsonMapping, by_feature: Mapping[str, JsonMapping]
 ) -> list[str]:
     parts = [
         (metrics["loss"], name, part, metrics["rows"])
-        for name, of_feature in found.items()
+        for name, of_feature in by_feature.items()
         for part, metrics in of_feature.items()
         if metrics["rows"] >= _LEAST_SHARE * whole["rows"]
     ]

@@ -13,15 +13,15 @@ def summary(run: Trained) -> Section:
     Args:
         run: The run.
     """
-    found = overview(run.run)
-    facts = {"run": str(Path(run.run.folder).resolve()), **found["facts"]}
+    shown = overview(run.run)
+    facts = {"run": str(Path(run.run.folder).resolve()), **shown["facts"]}
     return Section(
         "Summary",
         "Losses and scores are exact over the whole splits. Constant: the "
         "best prediction that looks at no feature, in the test split.",
         [
             Table("The run", ["", ""], [list(fact) for fact in facts.items()]),
-            scores_table(found["scores"]),
+            scores_table(shown["scores"]),
         ],
-        findings=found["verdicts"],
+        findings=shown["verdicts"],
     )

@@ -161,7 +161,7 @@ class Benchmark:
         Args:
             test: What `metrics.json` has of its test split.
         """
-        found = test.get("retrieval", {})
+        scores = test.get("retrieval", {})
         if self.measured == "tasks":
-            found = {**task_scores(test), "loss x 100": 100 * test["loss"]}
-        return {name: found[name] for name in self.columns}
+            scores = {**task_scores(test), "loss x 100": 100 * test["loss"]}
+        return {name: scores[name] for name in self.columns}

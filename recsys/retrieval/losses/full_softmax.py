@@ -45,6 +45,6 @@ class FullSoftmax(Softmax):
         """
         num_items = ops.shape(scores)[1]
         places = queries * num_items + items
-        own = ops.take(ops.reshape(scores, (-1,)), places, axis=0)
+        positives = ops.take(ops.reshape(scores, (-1,)), places, axis=0)
         totals = ops.logsumexp(scores, axis=-1)
-        return ops.take(totals, queries, axis=0) - own
+        return ops.take(totals, queries, axis=0) - positives

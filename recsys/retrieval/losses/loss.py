@@ -69,12 +69,16 @@ class RetrievalLoss(BaseModel):
 
 def own_scores(candidates: Candidates) -> Tensor:
     """Returns the scores of the rows' own items, `(B,)`."""
-    return ops.sum(ops.where(candidates.own, candidates.scores, 0.0), axis=-1)
+    return ops.sum(
+        ops.where(candidates.positives, candidates.scores, 0.0), axis=-1
+    )
 
 
 def negatives_of(candidates: Candidates) -> Tensor:
     """Returns where candidates are negatives, boolean `(B, C)`."""
-    return ops.logical_and(candidates.counted, ops.logical_not(candidates.own))
+    return ops.logical_and(
+        candidates.counted, ops.logical_not(candidates.positives)
+    )
 
 
 def mean_of_negatives(values: Any, candidates: Candidates) -> Tensor:

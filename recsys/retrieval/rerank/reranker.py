@@ -101,8 +101,8 @@ def shortfall(
     for place in places:
         best = np.where(is_open, least.gains(), -np.inf).max()
         largest = max(largest, float(best - most.gains()[place]))
-        for each in (most, least):
-            each.choose(place)
+        for reranker in (most, least):
+            reranker.choose(place)
         is_open[place] = False
     return largest
 

@@ -65,8 +65,8 @@ class ObservedRequests:
             nonlocal status, size
             if message["type"] == "http.response.start":
                 status = message["status"]
-                own = (REQUEST_ID.lower().encode(), request_id.encode())
-                headers = [*message.get("headers", ()), own]
+                header = (REQUEST_ID.lower().encode(), request_id.encode())
+                headers = [*message.get("headers", ()), header]
                 message = {**message, "headers": headers}
             else:
                 size += len(message.get("body", b""))

@@ -42,7 +42,7 @@ class EpochAverage(keras.callbacks.Callback):
         self.weights = list(weights)
         self.decay = decay
         self.takes_place = takes_place
-        self.others = [
+        self.averages = [
             keras.Variable(
                 np.array(_value(weight)),
                 dtype=weight.dtype,
@@ -58,7 +58,7 @@ class EpochAverage(keras.callbacks.Callback):
     @property
     def variables(self) -> list[keras.Variable]:
         """Its state."""
-        return [*self.others, self.in_place]
+        return [*self.averages, self.in_place]
 
     def on_epoch_begin(self, epoch: int, logs: Logs | None = None) -> None:
         if _value(self.in_place):
@@ -67,7 +67,7 @@ class EpochAverage(keras.callbacks.Callback):
     def on_epoch_end(self, epoch: int, logs: Logs | None = None) -> None:
         share = 1.0 if not epoch else max(1 - self.decay, 2 / (epoch + 3))
         # In NumPy: JAX would compile each operation for each shape.
-        for average, weight in zip(self.others, self.weights, strict=True):
+        for average, weight in zip(self.averages, self.weights, strict=True):
             before = _value(average)
             average.assign(before + share * (_value(weight) - before))
         if self.takes_place:
@@ -75,7 +75,7 @@ class EpochAverage(keras.callbacks.Callback):
 
     def change_places(self) -> None:
         """Puts the average where the weights are, or these back."""
-        for average, weight in zip(self.others, self.weights, strict=True):
+        for average, weight in zip(self.averages, self.weights, strict=True):
             value = np.array(_value(weight))
             weight.assign(_value(average))
             average.assign(value)

@@ -50,11 +50,11 @@ class MlflowTracker(Tracker):
         from mlflow.entities import Param
 
         experiment = os.environ.get("MLFLOW_EXPERIMENT_NAME", EXPERIMENT)
-        found = client.get_experiment_by_name(experiment)
+        existing = client.get_experiment_by_name(experiment)
         number = (
             client.create_experiment(experiment)
-            if found is None
-            else found.experiment_id
+            if existing is None
+            else existing.experiment_id
         )
         tracker = cls(client.create_run(number, run_name=name).info.run_id)
         noted = [

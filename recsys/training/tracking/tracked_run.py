@@ -168,14 +168,14 @@ def numbers(metrics: JsonMapping, above: str = "") -> dict[str, float]:
     >>> numbers({"test": {"rows": 3, "tasks": {"watch": {"auc": 0.5}}}})
     {'test/rows': 3.0, 'test/tasks/watch/auc': 0.5}
     """
-    found: dict[str, float] = {}
+    flat: dict[str, float] = {}
     for name, value in metrics.items():
         path = f"{above}{name}"
         if isinstance(value, Mapping):
-            found |= numbers(value, f"{path}/")
+            flat |= numbers(value, f"{path}/")
         elif isinstance(value, int | float) and not isinstance(value, bool):
-            found[path] = float(value)
-    return found
+            flat[path] = float(value)
+    return flat
 
 
 def _in_words(error: Exception) -> str:

@@ -158,7 +158,7 @@ def test_a_full_table_keeps_what_was_used_last_or_most(ids: Day) -> None:
     frequent = after(IdTurnover(max_rows=3, evict_by="frequent"), days)
     assert list(frequent[1][0]) == [a, b]
     # What did not get in is counted all the same.
-    assert frequent[1][1].others.tolist() == [c]
+    assert frequent[1][1].unnumbered.tolist() == [c]
 
 
 def test_gaps_are_filled_by_the_last_numbers() -> None:
@@ -189,4 +189,4 @@ def test_counts_outside_of_the_window_are_dropped() -> None:
     days = [[LARGE + 1, LARGE + 3], [LARGE + 1], [], []]
     states = after(IdTurnover(count_days=2), days, min_count=2)
     assert [len(uses.counts) for _, uses in states] == [2, 3, 1, 0]
-    assert [len(uses.others) for _, uses in states] == [2, 1, 0, 0]
+    assert [len(uses.unnumbered) for _, uses in states] == [2, 1, 0, 0]

@@ -151,7 +151,7 @@ def test_uses_are_written_and_read(
     other.check("user")
     assert other.uses is not None
     assert other.uses.day == 4
-    assert other.uses.others.tolist() == ids[2:]
+    assert other.uses.unnumbered.tolist() == ids[2:]
     for name in ("last", "ids", "days", "counts"):
         read, written = (getattr(v.uses, name) for v in (other, vocabulary))
         np.testing.assert_array_equal(read, written)

@@ -10,8 +10,6 @@ from recsys.errors import ExportError
 from recsys.models.compact_rows import CompactRows
 from tests.examples import examples
 
-pytestmark = pytest.mark.once("torch")
-
 FLOATS = st.floats(-(2.0**99), 2.0**99, width=32)
 
 

@@ -11,7 +11,7 @@ import recsys
 from recsys.data import Dataset
 from recsys.data import Schema
 from recsys.data.formats.table import write_table
-from recsys.exporting.sample import rows_of_test_split
+from recsys.exporting.trial_rows import rows_of_test_split
 from recsys.runs.run import Run
 from tests.recsys.retrieval.id_kinds import IdKinds
 

@@ -79,18 +79,18 @@ def expected_negatives(
 @given(seed=st.integers(0, 10**6))
 def test_own_item_and_negatives(kind: type[Negatives], seed: int) -> None:
     parts, numbers, more, scores = candidates_of(kind, seed)
-    assert (parts["own"].sum(axis=1) == 1).all()
+    assert (parts["positives"].sum(axis=1) == 1).all()
     assert parts["scores"].shape == (
         5,
         kind(NUM_ITEMS, COUNT).num_candidates(5),
     )
-    assert not (parts["own"] & ~parts["counted"]).any()
+    assert not (parts["positives"] & ~parts["counted"]).any()
     for row, number in enumerate(numbers):
-        own = parts["scores"][row][parts["own"][row]]
+        own = parts["scores"][row][parts["positives"][row]]
         np.testing.assert_allclose(
             own, scores[row, [number]], rtol=1e-4, atol=1e-5
         )
-        there = parts["counted"][row] & ~parts["own"][row]
+        there = parts["counted"][row] & ~parts["positives"][row]
         expected = scores[row, expected_negatives(kind, numbers, more, row)]
         np.testing.assert_allclose(
             np.sort(parts["scores"][row][there]),
@@ -139,13 +139,14 @@ def test_the_hardest_are_the_highest(count: int) -> None:
         for name, part in received._asdict().items()
     }
     for row in range(5):
-        own = parts["own"][row]
+        own = parts["positives"][row]
         there = parts["counted"][row] & ~own
         expected = np.sort(parts["scores"][row][there])[-count:]
-        of_row = kept["counted"][row] & ~kept["own"][row]
+        of_row = kept["counted"][row] & ~kept["positives"][row]
         np.testing.assert_array_equal(
             np.sort(kept["scores"][row][of_row]), expected
         )
         np.testing.assert_array_equal(
-            kept["scores"][row][kept["own"][row]], parts["scores"][row][own]
+            kept["scores"][row][kept["positives"][row]],
+            parts["scores"][row][own],
         )

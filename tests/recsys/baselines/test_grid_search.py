@@ -1,8 +1,8 @@
 import pytest
 
+from recsys.baselines.grid_search import search
 from recsys.baselines.option import Option
 from recsys.baselines.option import checked_options
-from recsys.baselines.search import search
 
 KNOWN = {
     "lambda": Option((1.0, 10.0, 100.0), 10.0),

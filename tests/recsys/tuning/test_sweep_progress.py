@@ -4,7 +4,7 @@ import time
 import pytest
 from rich.console import Console
 
-from recsys.tuning.progress import SweepProgress
+from recsys.tuning.sweep_progress import SweepProgress
 
 
 def shown(terminal: bool, monkeypatch: pytest.MonkeyPatch) -> str:

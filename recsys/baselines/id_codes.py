@@ -10,7 +10,7 @@ from recsys.features.id_positions import id_positions
 from recsys.features.value_counts import ValueCounts
 
 
-class KnownIds:
+class IdCodes:
     """The ids that columns of the training split have, numbered.
 
     Args:
@@ -21,7 +21,7 @@ class KnownIds:
         self.by_column = by_column
 
     @classmethod
-    def fit(cls, train: Split, columns: Sequence[str]) -> "KnownIds":
+    def fit(cls, train: Split, columns: Sequence[str]) -> "IdCodes":
         """Collects the ids of some columns of the training split."""
         by_column = {}
         for column in columns:
@@ -43,8 +43,8 @@ class KnownIds:
         """
         codes = []
         for column, known in self.by_column.items():
-            own = id_positions(rows[column], known)
-            codes.append(np.where(own < 0, len(known), own))
+            positions = id_positions(rows[column], known)
+            codes.append(np.where(positions < 0, len(known), positions))
         return codes
 
     def write(self, files: ArrayFolder) -> None:
@@ -53,7 +53,7 @@ class KnownIds:
             files.write_ids(f"ids_{number}", known)
 
     @classmethod
-    def read(cls, files: ArrayFolder, columns: Sequence[str]) -> "KnownIds":
+    def read(cls, files: ArrayFolder, columns: Sequence[str]) -> "IdCodes":
         """Reads what `write` has written.
 
         Raises:

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from recsys.sequences.spectral import spectral_vectors
+from recsys.sequences.spectral_vectors import spectral_vectors
 from recsys.sequences.user_sequences import UserSequences
 
 

@@ -73,10 +73,12 @@ def rows_of_test_split(
             file = split_files(source, "test")[0]
             items = ItemColumns(source, read_schema(source))
             stream = TableStream(file, (), Path(scratch))
-            own = items.read_from(ranker.features, stream.schema.names)
-            check_columns(stream.schema.names, own, file)
+            in_file = items.read_from(ranker.features, stream.schema.names)
+            check_columns(stream.schema.names, in_file, file)
             table, where = next(iter(stream.pieces()))
-            rows = parse(to_frame(table.select(list(own)), where), own, where)
+            rows = parse(
+                to_frame(table.select(list(in_file)), where), in_file, where
+            )
             rows = items.join(rows, ranker.features, where)
     else:
         return drawn_rows(ranker, 0)
