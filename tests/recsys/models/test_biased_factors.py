@@ -11,9 +11,6 @@ from recsys.models.biased_factors import Objective
 from recsys.models.biased_factors import fit_factors
 from tests.examples import examples
 
-# What NumPy computes is the same on every backend.
-pytestmark = pytest.mark.once("torch")
-
 USERS, ITEMS, WIDTH = 7, 5, 2
 LOSSES = pytest.mark.parametrize("logistic", [False, True])
 

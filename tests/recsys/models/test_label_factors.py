@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,8 +10,6 @@ from recsys.models.biased_factors import Objective
 from recsys.models.biased_factors import fit_factors
 from recsys.models.label_factors import LabelFactors
 from tests.examples import examples
-
-pytestmark = pytest.mark.once("torch")
 
 USERS, ITEMS, ROWS, WIDTH = 41, 31, 900, 2
 
