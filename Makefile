@@ -36,6 +36,10 @@ export JAX_COMPILATION_CACHE_DIR ?= $(CURDIR)/.jax_cache
 export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS ?= 0
 export JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES ?= -1
 
+# Where it is set, each process compiles every file of the packages again, and
+# pytest rewrites every test for each of its workers.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: help train test test-all test-quick fuzz lint format notebooks site bench clean
 
 help: ## Show this list

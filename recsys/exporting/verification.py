@@ -27,6 +27,7 @@ from recsys.features.list_room import joined
 from recsys.models.feeding import InputBatches
 from recsys.models.feeding import feed
 from recsys.models.ranker import Ranker
+from recsys.models.traced_once import TracedOnce
 from recsys.processes.lifeline import run_alongside
 from recsys.terminal.tensorflow_log import relevant_log
 
@@ -127,7 +128,7 @@ def rows_to_try(
     return mixed.iloc[chosen].reset_index(drop=True)
 
 
-class LiveOutputs(keras.Model):
+class LiveOutputs(TracedOnce):
     """The outputs of a ranker itself, in batches as they are served.
 
     What is left of rounding differs with the size of a batch, and gates close

@@ -31,6 +31,7 @@ from recsys.models.feeding import feed
 from recsys.models.position_tower import POSITIONS
 from recsys.models.position_tower import PositionTower
 from recsys.models.task_training import TaskTraining
+from recsys.models.traced_once import TracedOnce
 from recsys.tasks import TASKS
 from recsys.tasks import Task
 from recsys.tasks.binary import Binary
@@ -38,7 +39,7 @@ from recsys.tasks.chains import parents_first
 from recsys.terminal.tensorflow_log import relevant_log
 
 
-class MultiTaskModel(TaskTraining):
+class MultiTaskModel(TracedOnce, TaskTraining):
     """A mixture and a head for each task: all that the stages ask of a model.
 
     A model says what its `features` are, how `encode` makes arrays of them,

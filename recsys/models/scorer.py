@@ -30,6 +30,7 @@ from recsys.models.feeding import feed
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.position_tower import POSITIONS
 from recsys.models.position_tower import encoded_positions
+from recsys.models.traced_once import TracedOnce
 from recsys.terminal.tensorflow_log import relevant_log
 
 
@@ -90,7 +91,7 @@ class Scores:
         )
 
 
-class Scorer(keras.Model):
+class Scorer(TracedOnce):
     """Predictions and numbers of experts from one compiled pass.
 
     Args:
