@@ -227,6 +227,12 @@ def _largest(x: Tensor, k: int) -> Tensor:
         return _by_last_index(x, k)
     if backend == "jax" and k <= MAX_PASSES and x.dtype.itemsize <= 4:
         return _by_passes(x, k)
+    if backend == "torch" and k == 1:
+        # A fifth to a tenth of the time of the following: PyTorch promises
+        # the first of equal entries.
+        places = torch.arange(x.shape[-1], device=x.device)
+        mask: Tensor = places == torch.argmax(x, dim=-1, keepdim=True)
+        return mask
     threshold = kth_largest(x, k)
     above = x > threshold
     tied = x == threshold

@@ -55,8 +55,9 @@ def test_masks_the_last_axis_of_any_rank(rng):
     )
 
 
-def test_a_batch_may_be_empty():
-    assert evaluate(np.zeros((0, 3), "float32"), 2).shape == (0, 3)
+@pytest.mark.parametrize("k", [1, 2])
+def test_a_batch_may_be_empty(k):
+    assert evaluate(np.zeros((0, 3), "float32"), k).shape == (0, 3)
 
 
 @examples(30)
