@@ -230,8 +230,8 @@ def _largest(x: Tensor, k: int) -> Tensor:
     if backend == "torch" and k == 1:
         # A fifth to a tenth of the time of the following: PyTorch promises
         # the first of equal entries.
-        places = torch.arange(x.shape[-1], device=x.device)
-        mask: Tensor = places == torch.argmax(x, dim=-1, keepdim=True)
+        places = ops.arange(x.shape[-1], dtype="int32")
+        mask: Tensor = places == ops.argmax(x, axis=-1, keepdims=True)
         return mask
     threshold = kth_largest(x, k)
     above = x > threshold

@@ -250,8 +250,8 @@ class TrainConfig(RetrievalConfig):
     standardize_targets: bool | None = None
     """Train regression tasks on standardized labels, so that no task dominates
     through its unit. Predictions and metrics stay in the label's unit. Default:
-    yes, except for the generated data and the papers' ratings (synthetic,
-    movielens, books, jester)."""
+    yes, except for the generated data (synthetic), and for the papers' ratings
+    (movielens, books, jester) with a preset of theirs."""
 
     train_rows: Count | None = None
     """Number of training rows to draw, the same ones in every run. Default:

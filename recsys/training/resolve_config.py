@@ -30,7 +30,7 @@ from recsys.training.data_parallel import process_share
 
 # What the papers train on ratings as they are, and so must whoever compares
 # losses with theirs. Those of the generated data set are of the same kind.
-_RATINGS = ("books", "jester", "movielens-100k", "movielens-1m", "synthetic")
+_RATINGS = ("books", "jester", "movielens-100k", "movielens-1m")
 _RATINGS_TASKS = {"watch": "binary", "rating": "regression"}
 
 
@@ -72,7 +72,9 @@ def resolve_config(config: TrainConfig, schema: Schema) -> ResolvedConfig:
         task_groups=_task_groups(config, schema),
         task_weights=weights_of_tasks(config.task_weights, schema),
         task_options=typed_task_options(config.task_options, schema.tasks),
-        standardize_targets=standardizes(config.standardize_targets, schema),
+        standardize_targets=standardizes(
+            config.standardize_targets, schema, resolved.preset
+        ),
         retrieval_label=_retrieval_label(config, schema),
         retrieval_loss=_loss(config),
         retrieval_loss_options=_loss_options(config),
@@ -268,20 +270,26 @@ def _retrieval_label(config: TrainConfig, schema: Schema) -> str | None:
     return counting_label(config.retrieval_label, schema)
 
 
-def standardizes(given: bool | None, schema: Schema) -> bool:
+def standardizes(
+    given: bool | None, schema: Schema, preset: str = TABLES
+) -> bool:
     """Returns whether losses are of standardised targets.
 
     Args:
         given: What the configuration says, if anything.
         schema: The schema of the data set.
+        preset: The sizes of the model. The papers' losses are of ratings as
+            they are, so that their presets have the same by default.
     """
     if given is not None:
         return given
-    is_published = (
-        schema.name in _RATINGS and declarations(schema.tasks) == _RATINGS_TASKS
-    )
+    # The generated ratings have a deviation of about 1.
+    as_they_are = ["synthetic", *(() if preset == TABLES else _RATINGS)]
+    has_ratings = declarations(schema.tasks) == _RATINGS_TASKS
     standardizable = [kind.standardizable for kind in schema.tasks.values()]
-    return any(standardizable) and not is_published
+    return any(standardizable) and not (
+        has_ratings and schema.name in as_they_are
+    )
 
 
 def _hash_feature(name: str | None, schema: Schema) -> str | None:

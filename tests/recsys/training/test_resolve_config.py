@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -57,26 +58,37 @@ def test_groups_of_other_tasks_are_refused(groups: dict[str, str]) -> None:
         resolved(architecture="home", task_groups=groups)
 
 
+RATINGS = {"watch": "binary", "rating": "regression"}
+
+
 @pytest.mark.parametrize(
-    ("name", "tasks", "standardized"),
+    ("name", "preset", "tasks", "standardized"),
     [
-        ("shop", {"watch": "binary", "rating": "regression"}, True),
-        ("movielens-1m", {"watch": "binary", "rating": "regression"}, False),
-        ("synthetic", {"watch": "binary", "rating": "regression"}, False),
+        ("shop", None, RATINGS, True),
+        ("shop", "movielens", RATINGS, True),
+        ("movielens-1m", None, RATINGS, True),
+        ("books", "compact", RATINGS, True),
+        ("movielens-1m", "movielens", RATINGS, False),
+        ("synthetic", None, RATINGS, False),
         # A folder of books of one's own.
-        ("books", {"click": "binary", "price": "regression"}, True),
-        ("shop", {"watch": "binary"}, False),
+        (
+            "books",
+            "movielens",
+            {"click": "binary", "price": "regression"},
+            True,
+        ),
+        ("shop", None, {"watch": "binary"}, False),
     ],
 )
 def test_targets_are_standardised_but_for_the_papers_ratings(
-    name: str, tasks: dict[str, str], standardized: bool
+    name: str, preset: str | None, tasks: dict[str, str], standardized: bool
 ) -> None:
     schema = Schema(name, {"user": "id"}, tasks)
-    config = TrainConfig("data", "run")
+    config = TrainConfig("data", "run", preset=preset)
     resolved = resolve_config(config, schema)
     assert resolved.standardize_targets is standardized
     for given in (True, False):
-        config = TrainConfig("data", "run", standardize_targets=given)
+        config = replace(config, standardize_targets=given)
         resolved = resolve_config(config, schema)
         assert resolved.standardize_targets is given
 
