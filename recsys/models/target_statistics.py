@@ -52,11 +52,10 @@ class TargetStatistics(keras.layers.Layer):
 
     Call arguments:
         inputs: Dict of feature to int32 tensor `(batch,)`, and while training
-            `ROW_STATISTICS` to a float32 tensor
-        `(batch, features x width + num_products)`.
+            `ROW_STATISTICS` to a float32 tensor `(batch, output_width)`.
 
     Returns:
-        Float32 tensor `(batch, features x width + num_products)`.
+        Float32 tensor `(batch, output_width)`.
 
     Example:
     >>> statistics = TargetStatistics({"user": 3}, width=2)

@@ -134,6 +134,36 @@ def test_likes_by_user_and_item_together_are_in_the_products(ids: str) -> None:
 
 
 @pytest.mark.parametrize("ids", USERS)
+def test_vectors_of_new_ids_go_with_those_of_known_ones(ids: str) -> None:
+    monday = liked_together(ids)
+    source = build_ranker(config_of(), monday)
+    fill_statistics(source, monday.split("train"), None, seed=0)
+    rows = monday.split("train")
+    # The odd users like it.
+    new: Any = "new" if ids == "text" else 2**53 + 99
+    its_rows = rows[:200].assign(
+        item=new, like=(rows["user"][:200].astype(int) % 2).astype(float)
+    )
+    later = pd.concat([rows, its_rows], ignore_index=True)
+    tuesday = Dataset(
+        SCHEMA, {"train": later, "validation": rows, "test": rows}
+    )
+    model = build_ranker(config_of(), tuesday, source)
+    statistics = fill_statistics(model, later, None, seed=1, start=source)
+    assert statistics is not None
+    assert source.statistics is not None
+    assert model.statistics is not None
+    for name, before in source.statistics.held().items():
+        after = model.statistics.held()[name]
+        np.testing.assert_array_equal(after[: len(before)], before)
+    served = ops.convert_to_numpy(model.statistics(model.encode(its_rows)))
+    trained = statistics(model.encode(later))[-200:]
+    liked = its_rows["like"].to_numpy() == 1
+    for own in (served, trained):
+        assert own[liked, -1].min() > 0 > own[~liked, -1].max()
+
+
+@pytest.mark.parametrize("ids", USERS)
 def test_a_row_of_each_id_is_in_the_model(ids: str) -> None:
     dataset = dataset_of(ids)
     ranker = build_ranker(config_of(), dataset)
