@@ -149,7 +149,7 @@ def test_memory_follows_the_values_and_not_the_parts() -> None:
     counts, held = ValueCounts(), []
     for start in range(200):
         counts.add(pd.Series(range(start, start + 50)))
-        parts = [counts._held._merged, *counts._held._others]
+        parts = [counts._held._merged, *counts._held._unmerged]
         held.append(sum(map(len, parts)))
     assert max(held) <= 2 * 249 + 50
     assert [len(part) for part in counts.sorted()] == [249]
@@ -159,7 +159,7 @@ def test_values_beyond_the_bound_are_not_in_memory() -> None:
     with ValueCounts(most_held=100) as counts:
         for start in range(0, 2000, 50):
             counts.add(pd.Series(range(start, start + 50)))
-            parts = [counts._held._merged, *counts._held._others]
+            parts = [counts._held._merged, *counts._held._unmerged]
             assert sum(map(len, parts)) <= 2 * 100 + 50
         assert sum(map(len, counts.sorted())) == 2000
 
