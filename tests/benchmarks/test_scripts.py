@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import keras
@@ -13,6 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import keras_moe.layers
 from recsys.data import Dataset
 from recsys.data import Schema
 from recsys.data.datasets.synthetic import synthetic
@@ -583,6 +585,60 @@ def test_budget_curve(run: Run, tmp_path: Path) -> None:
     config = json.loads((run_folder / "config.json").read_text())
     assert config["gate_options"]["train_budgets"] == [1, 3]
     assert (tmp_path / "figure.svg").stat().st_size > 0
+
+
+@pytest.mark.once("torch")
+def test_gate_speed(run: Run) -> None:
+    (line,) = run("gate_speed.py", "--experts 8 --rows 8 --width 4 --runs 1")
+    for step in ("forward", "forward_backward"):
+        experts = line[step]["experts_per_row"]
+        assert experts["TopKGate"] == experts["int8 experts"] == 2
+        assert experts["experts split in 2"] == 4
+        assert experts["SoftmaxGate"] == 8
+        assert experts.keys() == line[step]["ms"].keys()
+
+
+@pytest.mark.once("torch")
+def test_gate_speed_has_every_gate(
+    load_script: Callable[[str], ModuleType],
+) -> None:
+    bases = {"Gate", "LogitGate", "ScoredGate"}
+    gates = {
+        name
+        for name, value in vars(keras_moe.layers).items()
+        if isinstance(value, type) and issubclass(value, keras_moe.layers.Gate)
+    }
+    assert load_script("gate_speed").GATES.keys() == gates - bases
+
+
+@pytest.mark.once("torch")
+def test_gate_speed_prints_ratios_to_top_k(
+    load_script: Callable[[str], ModuleType],
+) -> None:
+    def step(base: float, other: float) -> dict[str, Any]:
+        return {
+            "ms": {"TopKGate": base, "SoftmaxGate": other},
+            "experts_per_row": {"TopKGate": 2.0, "SoftmaxGate": 16.0},
+        }
+
+    steps = {"forward_backward": step(4.0, 6.0), "forward": step(2.0, 5.0)}
+    assert load_script("gate_speed").table({16: steps}).splitlines() == [
+        "| | n = 16 |",
+        "|---|---|",
+        "| TopKGate | 2.0 ms / 4.0 ms (2 / 2) |",
+        "| SoftmaxGate | 2.50 / 1.50 (16 / 16) |",
+    ]
+
+
+@pytest.mark.once("torch")
+def test_shared_experts(run: Run) -> None:
+    (line,) = run(
+        "shared_experts.py", "--experts 4 --rows 8 --shared 2 --runs 1"
+    )
+    for step in ("forward", "forward_backward"):
+        assert line[f"{step}_times_beside"]["beside"] == 1
+        for way in ("none", "beside", "among", "joined"):
+            assert line[f"{step}_ms"][way] > 0
 
 
 @pytest.mark.once("torch")
