@@ -90,6 +90,7 @@ def main() -> None:
         task_weights={"watch": 0.9, "rating": 0.1},
         batch_size=options.batch,
         unknown_rate=0.01,
+        standardize_targets=False,
     )
     config = resolve_config(config, dataset.schema)
     ranker = make_ranker(config, dataset)

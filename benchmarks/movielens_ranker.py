@@ -24,10 +24,14 @@ SCHEMA = Schema(
 
 def make_ranker(**settings: Any) -> Ranker:
     """A compiled, untrained ranker; `settings` are fields of `TrainConfig`."""
-    config = resolve_config(
-        TrainConfig("movielens-1m", "unused", unknown_rate=0.01, **settings),
-        SCHEMA,
+    config = TrainConfig(
+        "movielens-1m",
+        "unused",
+        unknown_rate=0.01,
+        standardize_targets=False,
+        **settings,
     )
+    config = resolve_config(config, SCHEMA)
     ranker = build_ranker(config, Dataset(SCHEMA, {"train": _every_id()}))
     compile_model(ranker, config)
     return ranker
