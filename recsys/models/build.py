@@ -30,7 +30,8 @@ from recsys.models.scenarios import create_scenario_model
 from recsys.models.target_statistics import factors_of
 from recsys.models.target_statistics import has_statistics
 from recsys.models.target_statistics import ids_with_statistics
-from recsys.models.target_statistics import statistics_width
+from recsys.models.target_statistics import numbers_of
+from recsys.models.target_statistics import products_of
 from recsys.models.target_statistics import targets_by_task
 from recsys.models.tower import create_sequence_retrieval
 from recsys.models.tower import history_feature
@@ -131,7 +132,8 @@ def build_ranker(
     factors = factors_of(statistics) if source is None else source.label_factors
     if statistics:
         targets = targets_by_task(tasks, dataset.num_classes)
-        shapes.append((None, statistics_width(statistics, targets, factors)))
+        numbers = len(statistics) * numbers_of(targets)
+        shapes.append((None, numbers + products_of(targets, factors)))
     interaction = create_interaction(config, widest)
     width = sum(width for _, width in shapes)
     if interaction is not None:

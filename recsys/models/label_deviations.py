@@ -20,6 +20,7 @@ from recsys.models.id_rows import row_origins
 from recsys.models.label_factors import LabelFactors
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
+from recsys.models.target_statistics import numbers_of
 from recsys.models.target_statistics import targets_by_task
 from recsys.tasks.chains import labels_of
 from recsys.tasks.row_weight import Weighing
@@ -163,8 +164,10 @@ class LabelDeviations:
         users, items = self.codes.values()
         num_users, num_items = self.num_rows.values()
         weights = self.weights
-        held = [] if self.held is None else [*self.held.values()]
-        known = [_is_known(table)[:, None] for table in held]
+        held = [
+            np.where(_is_known(table)[:, None], table, np.nan)
+            for table in (self.held or {}).values()
+        ]
         return LabelFactors(
             (users, items),
             (num_users, num_items),
@@ -172,17 +175,14 @@ class LabelDeviations:
             np.ones(self._count) if weights is None else weights,
             self._folds,
             self.factors,
-            [
-                np.where(is_known, table[:, self._numbers :], np.nan)
-                for table, is_known in zip(held, known, strict=True)
-            ],
+            [table[:, self._numbers :] for table in held],
             self.seed,
         )
 
     @property
     def _numbers(self) -> int:
         """The numbers of an id, without its vectors."""
-        return sum(own.shape[1] + 1 for own in self.targets.values())
+        return numbers_of({t: y.shape[1] for t, y in self.targets.items()})
 
     def _informative_or_held(
         self, tables: Mapping[str, np.ndarray]

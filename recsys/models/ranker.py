@@ -27,6 +27,7 @@ from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.scenarios.scenario_model import ScenarioModel
 from recsys.models.target_statistics import TargetStatistics
 from recsys.models.target_statistics import numbers_of
+from recsys.models.target_statistics import products_of
 from recsys.models.target_statistics import targets_by_task
 from recsys.tasks import Task
 
@@ -200,7 +201,7 @@ class Ranker(MultiTaskModel):
         return TargetStatistics(
             num_rows,
             numbers_of(targets),
-            sum(targets.values()) if self.label_factors else 0,
+            products_of(targets, self.label_factors),
             self.label_factors,
         )
 

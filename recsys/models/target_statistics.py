@@ -175,18 +175,14 @@ def factors_of(columns: Sequence[str]) -> int:
     return _FACTORS if len(columns) == 2 else 0
 
 
-def statistics_width(
-    columns: Sequence[str], targets: Mapping[str, int], factors: int
-) -> int:
-    """Returns how many numbers a row has: its ids', and its products.
+def products_of(targets: Mapping[str, int], factors: int) -> int:
+    """Returns how many products a row has.
 
     Args:
-        columns: The features with statistics.
         targets: By task, of how many targets there are some.
         factors: How many numbers vectors have, 0 for no vectors.
     """
-    products = sum(targets.values()) if factors else 0
-    return len(columns) * numbers_of(targets) + products
+    return sum(targets.values()) if factors else 0
 
 
 def has_statistics(num_rows: int) -> bool:
