@@ -127,7 +127,8 @@ def _prepared(
             option: benchmark.files[option].checked(raw_dir)
             for option in needed
         }
-        announce(f"Preparing {', '.join(files.values())} in {raw_dir}")
+        names = ", ".join(files.values()) or benchmark.data_set
+        announce(f"Preparing {names} in {raw_dir}")
         options = {**files, **benchmark.options}
         prepare(benchmark.data_set, raw_dir, folder, draw or 0, **options)
     return folder
