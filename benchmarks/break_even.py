@@ -11,7 +11,8 @@ The first prints one JSON line for every shape: milliseconds of a mixture,
 forward + backward (or `--step forward`), dense and sparse, medians of runs that
 take turns, and whether `keras_moe.layers.break_even` as shipped says that
 sparse execution pays. `--lists` does so for lists of Dense layers, whose work
-`"auto"` does not know.
+`"auto"` does not know. `--planned 2` adds the milliseconds of `"auto"` with
+gates that plan for 2 experts per row and select `--k`, as new ones do.
 
 `--fit` prints two lines, of the constants that are shipped and of those that
 lose least time: the share of the shapes for which they decide for what was
@@ -57,13 +58,15 @@ def arguments(shape: Shape, is_list: bool) -> Line:
         "num_rows": shape.rows,
         "row_values": shape.width * (1 + min(shape.tasks, 2)),
         "num_experts": shape.experts,
-        "experts_per_row": shape.k * shape.tasks,
+        "experts_per_row": min(shape.k * shape.tasks, shape.experts),
         "row_cost": None if is_list else shape.width**2 * shape.layers,
     }
 
 
 def measure(shape: Shape, options: argparse.Namespace) -> Line:
-    variants = _lists(shape) if options.lists else _banks(shape)
+    variants = (
+        _lists(shape) if options.lists else _banks(shape, options.planned)
+    )
     steps = {
         name: compile_layer(layer, inputs)[options.step]
         for name, (layer, inputs) in variants
@@ -72,8 +75,11 @@ def measure(shape: Shape, options: argparse.Namespace) -> Line:
     return {f"{name}_ms": round(time, 4) for name, time in times.items()}
 
 
-def _banks(shape: Shape) -> Iterator[tuple[str, Any]]:
-    for name, variant in make_variants(shape, ["dense_einsum", "sparse"]):
+def _banks(shape: Shape, planned: int | None) -> Iterator[tuple[str, Any]]:
+    names = ["dense_einsum", "sparse"]
+    if planned is not None:
+        names.append("auto")
+    for name, variant in make_variants(shape, names, planned):
         yield name.split("_")[0], variant
 
 
@@ -240,6 +246,7 @@ def main() -> None:
         choices=("forward", "forward_backward"),
     )
     parser.add_argument("--lists", action="store_true")
+    parser.add_argument("--planned", type=int)
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--fit", type=Path, nargs="+", metavar="LINES")
     options = parser.parse_args()
@@ -251,7 +258,8 @@ def main() -> None:
     axes = [getattr(options, axis) for axis in Shape._fields[:-1]]
     for values in itertools.product(*axes):
         shape = Shape(*values, routing="balanced")
-        if shape.k * shape.tasks >= shape.experts:
+        experts_per_row = min(shape.k * shape.tasks, shape.experts)
+        if experts_per_row == shape.experts and options.planned is None:
             continue  # Nothing to save: dense, whatever the constants.
         asked = arguments(shape, options.lists)
         times = measure(shape, options)

@@ -5,10 +5,10 @@
 Trains the MovieLens ranker with `execution="auto"` and prints one JSON line per
 epoch, of the batches trained on with the weights at its end: experts per
 example and task, rows in which a task has more than k, experts that carry more
-than 0.1 % of the rows, batches whose pairs fit the budget and so run sparse,
-and the milliseconds of a step. Epoch 0 is the untrained model. The last line
-times a step of the trained model against the same model in dense execution,
-side by side.
+than 0.1 % of the rows, batches within `pair_budget`, which run sparse on every
+backend, and the milliseconds of a step. Epoch 0 is the untrained model. The
+last line times a step of the trained model against the same model in dense
+execution, side by side.
 """
 
 import argparse

@@ -1,6 +1,7 @@
 """The ways to execute a mixture that `layer_execution.py` compares."""
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 from typing import NamedTuple
 
@@ -49,8 +50,31 @@ class WideExperts(MLPExperts):
         return outputs
 
 
+class StartingDense(TopKGate):
+    """A gate that selects `k` experts per row and plans for `planned`.
+
+    As gates that start dense before they are at the `k` that they declare.
+    """
+
+    always_sparse = False
+
+    def __init__(self, *args: Any, planned: int, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.planned = planned
+
+    @property
+    def experts_per_row(self) -> float:
+        return self.planned
+
+    def max_pairs(self, num_rows: Any) -> Any:
+        return num_rows * self.planned
+
+
 class ScoredMixture(keras.layers.Layer):
-    """A mixture of which gates are told by scores how to route."""
+    """A mixture of which gates are told by scores how to route.
+
+    With `planned`, the gates promise no bound and plan for so many experts.
+    """
 
     def __init__(
         self,
@@ -59,10 +83,14 @@ class ScoredMixture(keras.layers.Layer):
         num_tasks: int,
         execution: str,
         experts: Any,
+        planned: int | None = None,
     ) -> None:
         super().__init__()
+        gate: Any = TopKGate
+        if planned is not None:
+            gate = partial(StartingDense, planned=planned)
         gates = [
-            TopKGate(
+            gate(
                 num_experts,
                 k,
                 use_bias=False,
@@ -97,8 +125,13 @@ def make_experts(shape: Shape, bank: type[MLPExperts]) -> MLPExperts:
     return bank(shape.experts, [shape.width] * shape.layers, seed=1)
 
 
-def make_variants(shape: Shape, names: list[str]) -> Iterator[tuple[str, Any]]:
-    """The built layer and the inputs of each variant."""
+def make_variants(
+    shape: Shape, names: list[str], planned: int | None = None
+) -> Iterator[tuple[str, Any]]:
+    """The built layer and the inputs of each variant.
+
+    The gates of `"auto"` plan for `planned` experts per row, if given.
+    """
     scores = make_scores(
         shape.routing, shape.rows, shape.experts, shape.k, shape.tasks
     )
@@ -120,6 +153,7 @@ def make_variants(shape: Shape, names: list[str]) -> Iterator[tuple[str, Any]]:
                 shape.tasks,
                 name.split("_")[0],
                 make_experts(shape, bank),
+                planned if name == "auto" else None,
             )
             inputs = [rows, *scores]
         layer.build(*(array.shape for array in inputs))

@@ -8,12 +8,14 @@ forward at inference / forward + backward in training; in parentheses the
 experts per row of the two. Medians of interleaved calls in one process. The
 experts are MLPs of two layers, `execution="auto"`. The gates are new, but for
 one call in training, from which some have their thresholds: those that become
-sparse as they train still give weight to more experts than they will.
+sparse as they train still give weight to more experts than they will. `--gates`
+measures some gates alone.
 """
 
 import argparse
 import time
 from collections.abc import Callable
+from collections.abc import Sequence
 from typing import Any
 
 import keras
@@ -82,15 +84,23 @@ class InMode(keras.layers.Layer):
         )
 
 
-def make_mixtures(n: int, k: int, width: int) -> dict[str, layers.MoE]:
-    """A built mixture for each gate, and for each option of the experts."""
+def make_mixtures(
+    n: int, k: int, width: int, gates: Sequence[str] | None = None
+) -> dict[str, layers.MoE]:
+    """A built mixture for each gate, and for each option of the experts.
+
+    With `gates`, only for these, and `TopKGate`.
+    """
     units = [width, width]
     plain = layers.MLPExperts(n, units, seed=1)
     plain.build((None, width))
     mixtures = {
         name: layers.MoE(make(n, k), layers.MLPExperts(n, units, seed=1))
         for name, make in GATES.items()
+        if gates is None or name in (BASE, *gates)
     }
+    if gates is not None:
+        return mixtures
     mixtures["1 shared expert"] = layers.MoE(
         layers.TopKGate(n, k), plain, shared_experts=layers.MLPExperts(1, units)
     )
@@ -109,7 +119,7 @@ def measure(n: int, options: argparse.Namespace) -> dict[str, dict[str, Any]]:
     shape = (options.rows, options.width)
     inputs = rng.normal(size=shape).astype("float32")
     ids = np.arange(options.rows)
-    mixtures = make_mixtures(n, options.k, options.width)
+    mixtures = make_mixtures(n, options.k, options.width, options.gates)
     result: dict[str, dict[str, Any]] = {}
     modes: dict[str, dict[str, InMode]] = {step: {} for step in STEPS}
     for name, mixture in mixtures.items():
@@ -171,6 +181,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=512)
     parser.add_argument("--width", type=int, default=128)
     parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--gates", nargs="+", choices=GATES)
     options = parser.parse_args()
     measured = {}
     for n in options.experts:

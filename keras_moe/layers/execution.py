@@ -12,6 +12,8 @@ from keras_moe.distribution.devices import exchange_slack
 from keras_moe.distribution.devices import group_size
 from keras_moe.distribution.devices import max_over_devices
 from keras_moe.distribution.devices import num_devices
+from keras_moe.layers.break_even import most_pairs_that_pay
+from keras_moe.layers.break_even import smaller_experts
 from keras_moe.layers.break_even import sparse_pays
 from keras_moe.layers.exchange import exchange_budget
 from keras_moe.layers.exchange import fits
@@ -164,10 +166,38 @@ class Execution:
             return self._run_sparse(rows, weights, pairs, training)
         # Enough by the condition: where it does not hold, nothing is planned.
         budget = pair_budget(pairs)
+        count = max_over_devices(num_pairs(weights))
+        few = count <= budget
+        if has_dynamic_shapes():
+            # Nothing has to fit a plan: as many as pay.
+            most = self._most_pairs(rows)
+            few = ops.logical_or(few, ops.cast(count, "float32") <= most)
         return self._run_first_if(
-            max_over_devices(num_pairs(weights)) <= budget,
+            few,
             lambda: self._run_sparse(rows, weights, budget, training),
             lambda: self._evaluation.dense(rows, weights, training),
+        )
+
+    def _most_pairs(self, rows: Tensor) -> float | Tensor:
+        """Returns up to how many pairs rows `(N, *features)` run sparsely.
+
+        So many neither take longer than all experts on all rows, nor more
+        memory.
+        """
+        num_rows = ops.shape(rows)[0]
+        if not isinstance(num_rows, int):
+            num_rows = ops.cast(num_rows, "float32")
+        shape, experts = tuple(rows.shape), self.experts
+        return most_pairs_that_pay(
+            num_rows,
+            self._copied_values(shape),
+            experts.num_experts,
+            experts.row_cost,
+            smaller_experts(
+                num_values(shape[1:]),
+                experts._kept_values(shape),
+                experts.num_experts,
+            ),
         )
 
     def _run_split(
@@ -267,16 +297,24 @@ class Execution:
         experts = self.experts
         if self.bounds.experts_per_row == experts.num_experts:
             return False
-        outputs = num_values(experts.expert_output_shape(tuple(shape))[1:])
-        # Added up for the row; several tasks first gather their own.
-        copies = min(len(self.bounds.gates), 2)
         return sparse_pays(
             shape[0],
-            num_values(shape[1:]) + copies * outputs,  # D + copies H
+            self._copied_values(shape),
             experts.num_experts,
             self.bounds.experts_per_row,
             experts.row_cost,
         )
+
+    def _copied_values(self, shape: Sequence[int | None]) -> int:
+        """Returns the values of a row that are copied for each of its experts.
+
+        Args:
+            shape: That of the rows, `(N, *features)`.
+        """
+        outputs = self.experts.expert_output_shape(tuple(shape))[1:]
+        # Added up for the row; several tasks first gather their own.
+        copies = min(len(self.bounds.gates), 2)
+        return num_values(shape[1:]) + copies * num_values(outputs)
 
     def _run_first_if(
         self,

@@ -24,10 +24,11 @@ class MoE(Mixture):
             what is selected, at most `gate.k` experts per row; a gate that
             gives weight to more keeps its `k` largest, rescaled to the same
             sum. `"auto"` (default) is exact: it evaluates only the pairs
-            (row, expert) that carry weight, where that pays and the batch's
-            pairs fit a static budget, and all experts otherwise, decided
-            for each batch within the compiled graph. All three agree
-            whenever no row exceeds `k`.
+            (row, expert) that carry weight, where that pays for the number
+            of them in the batch, and all experts otherwise, decided for
+            each batch within the compiled graph. Where shapes are static,
+            they must also fit a `pair_budget`. All three agree whenever no
+            row exceeds `k`.
         shared_experts: Experts `s_j` that no gate weighs, `MLPExperts` or a
             list of layers with the outputs' shape of `experts`: all of them
             compute every row, and `sum_j s_j(x)` is added to the output.

@@ -16,7 +16,8 @@ from keras_moe.types import IntegerLike
 from keras_moe.types import Tensor
 
 # A batch may exceed the gates' bound by one (row, expert) pair in this many and
-# still run sparse: gates that become sparse have a few rows above their k.
+# still run sparse: gates that become sparse have a few rows above their k. With
+# static shapes every slot of a plan costs time, whether it holds a pair or not.
 PAIR_BUDGET_SLACK = 4
 
 
@@ -170,7 +171,8 @@ def pair_budget(pairs: IntegerLike) -> IntegerLike:
 
     With `execution="auto"`, gates that may give weight to more than `k` experts
     run sparse where the weights of the batch that are not zero, over all rows
-    and tasks, are at most so many; otherwise dense.
+    and tasks, are at most so many. Batches with more are dense where shapes
+    are static, on JAX and under XLA; elsewhere, only those with more than pay.
 
     Args:
         pairs: Integer or integer tensor, the sum of the gates' `max_pairs`.

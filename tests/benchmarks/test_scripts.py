@@ -120,6 +120,11 @@ def test_the_figure_is_drawn_from_the_lines(run: Run, tmp_path: Path) -> None:
             "--rows 4 --experts 4 --k 1 --width 4 --runs 1 --lists",
             "estimate",
         ),
+        (
+            "break_even.py",
+            "--rows 4 --experts 4 --k 4 --width 4 --runs 1 --planned 1",
+            "auto_ms",
+        ),
         ("comet_descent.py", "--experts 4 --rows 8 --width 4", "descent_ms"),
         (
             "list_experts.py",
@@ -596,6 +601,13 @@ def test_gate_speed(run: Run) -> None:
         assert experts["experts split in 2"] == 4
         assert experts["SoftmaxGate"] == 8
         assert experts.keys() == line[step]["ms"].keys()
+
+
+@pytest.mark.once("torch")
+def test_gate_speed_of_some_gates(run: Run) -> None:
+    arguments = "--experts 4 --rows 8 --width 4 --runs 1 --gates ReMoEGate"
+    (line,) = run("gate_speed.py", arguments)
+    assert line["forward"]["ms"].keys() == {"TopKGate", "ReMoEGate"}
 
 
 @pytest.mark.once("torch")

@@ -1,4 +1,6 @@
 from collections.abc import Sequence
+from math import prod
+from typing import Any
 
 import keras
 
@@ -80,6 +82,14 @@ class Experts(CheckedLayer):
         What `execution="auto"` weighs the cost of sparse execution against.
         """
         return None
+
+    def _kept_values(self, input_shape: Shape) -> int:
+        """Values of one expert's layers for one row, which its gradient needs.
+
+        Those of its output, where no more is known.
+        """
+        shape: Sequence[Any] = self.expert_output_shape(input_shape)
+        return int(prod(shape[1:]))
 
     @property
     def _takes_pairs(self) -> bool:

@@ -60,11 +60,11 @@ class BudgetGate(WrapperGate):
     with at least that share of the sum (top-p). The gate then has no budget,
     and plans no sparse execution.
 
-    `execution="auto"` plans for the budget of a call, and a quarter more; a
-    batch above that is still exact, and dense. A tensor for a budget has no
-    value that could be planned with: the plan is that of the largest budget
-    trained for, or of half of the experts over all tasks, above which little
-    can be saved.
+    `execution="auto"` plans for the budget of a call, and a quarter more, see
+    `pair_budget`; a batch above that is exact as well. A tensor for a budget
+    has no value that could be planned with: the plan is that of the largest
+    budget trained for, or of half of the experts over all tasks, above which
+    little can be saved.
 
     Attributes:
         thresholds: `(4 n - 3,)`, the share that an expert needs with a budget

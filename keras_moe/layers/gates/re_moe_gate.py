@@ -30,7 +30,8 @@ class ReMoEGate(LogitGate):
 
     The gate starts with about half of the experts, and bounds neither an
     example nor a batch. `execution="auto"` plans for `k` experts an example,
-    and a quarter more; a batch above that is dense.
+    and a quarter more; a batch above that is dense on JAX, and elsewhere where
+    that is faster.
 
     In the publication all layers of a Transformer share one `λ`, and their
     penalties are averaged. Here each gate has its own.

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 import keras
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from keras import ops
 from keras.ops import convert_to_numpy as to_numpy
 
@@ -18,6 +20,7 @@ from keras_moe.layers import SoftmaxGate
 from keras_moe.layers import TopKGate
 from keras_moe.layers.isolated_state import random_states
 from keras_moe.layers.pair_bounds import PAIR_BUDGET_SLACK
+from tests.examples import examples
 from tests.gradients import gradient_function
 from tests.keras_moe.layers.given_gate import GivenGate
 from tests.keras_moe.layers.given_gate import balanced
@@ -228,6 +231,114 @@ class CountingExperts(MLPExperts):
         else:
             self.computed += int(to_numpy(group_sizes).sum())
         return super().call(inputs, group_sizes, training)
+
+
+MOST = 5 * ROWS
+
+
+@pytest.fixture
+def most_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches of up to `MOST` pairs pay: more than fit the budget of `k`."""
+    name = "keras_moe.layers.execution.most_pairs_that_pay"
+    monkeypatch.setattr(name, lambda *_: MOST)
+
+
+def with_pairs(count: int, num_tasks: int, rng: np.random.Generator) -> Results:
+    """Weights of 16 experts for each task, so many of which are not zero."""
+    weights = np.zeros((num_tasks, ROWS, 16), "float32")
+    places = rng.permutation(weights.size)[:count]
+    weights.flat[places] = rng.uniform(0.1, 1.0, count)
+    return [*weights]
+
+
+@pytest.mark.skipif(
+    keras.backend.backend() == "jax",
+    reason="shapes are static, and both ways are traced",
+)
+@pytest.mark.eager
+@pytest.mark.usefixtures("most_pairs")
+@pytest.mark.parametrize("num_tasks", [1, 2])
+@pytest.mark.parametrize(
+    ("count", "sparse"),
+    [(0, True), (MOST, True), (MOST + 1, False), (16 * ROWS, False)],
+)
+def test_auto_runs_as_many_pairs_as_pay(
+    count: int,
+    sparse: bool,
+    num_tasks: int,
+    x: np.ndarray,
+    rng: np.random.Generator,
+) -> None:
+    weights = with_pairs(count, num_tasks, rng)
+    expected = results(make_mixture("dense", 16, 2, num_tasks), x, weights)
+    mixture = make_mixture("auto", 16, 2, num_tasks)
+    actual = results(mixture, x, weights)
+    assert_agree(expected, actual, weights)
+    experts = CountingExperts(16, UNITS)
+    gates = [GivenGate(16, k=2) for _ in weights]
+    MMoE(gates, experts)(x, gate_inputs=weights)
+    wanted = int(np.any(np.stack(weights) != 0, axis=0).sum())
+    assert experts.computed == (wanted if sparse else 16 * ROWS)
+
+
+@pytest.mark.usefixtures("most_pairs")
+@given(
+    count=st.integers(0, 16 * ROWS),
+    num_tasks=st.integers(1, 3),
+    seed=st.integers(0, 2**32 - 1),
+)
+@examples(30)
+def test_auto_is_exact_for_any_number_of_pairs(
+    count: int, num_tasks: int, seed: int
+) -> None:
+    rng = np.random.default_rng(seed)
+    x = rng.normal(size=(ROWS, INPUTS)).astype("float32")
+    weights = with_pairs(count, num_tasks, rng)
+    expected = results(make_mixture("dense", 16, 2, num_tasks), x, weights)
+    actual = results(make_mixture("auto", 16, 2, num_tasks), x, weights)
+    assert_agree(expected, actual, weights)
+
+
+@pytest.mark.usefixtures("most_pairs")
+@pytest.mark.parametrize("count", [MOST - 32, MOST - 16, 16 * ROWS - 48])
+def test_auto_keeps_nan_to_its_rows_for_any_number_of_pairs(
+    count: int, x: np.ndarray, rng: np.random.Generator
+) -> None:
+    """A row of NaN alone, one NaN, a row without weights; others as dense."""
+    (weights,) = with_pairs(count, 1, rng)
+    weights[3], weights[7] = np.nan, 0.0
+    weights[11, 5] = np.nan
+    (expected,), (actual,) = (
+        make_mixture(mode, 16, 2)(x, gate_inputs=weights)
+        for mode in ("dense", "auto")
+    )
+    assert set(np.isnan(to_numpy(actual)).nonzero()[0]) == {3, 11}
+    np.testing.assert_allclose(
+        to_numpy(actual), to_numpy(expected), rtol=2e-4, atol=1e-5
+    )
+
+
+@pytest.mark.parametrize("most", [2, 6, 16])
+def test_auto_as_shipped_predicts_for_an_unknown_number_of_rows(
+    most: int, rng: np.random.Generator
+) -> None:
+    width, n = 64, 16
+    inputs, weights = keras.Input((width,)), keras.Input((n,))
+    models = {}
+    for mode in ("auto", "dense"):
+        mixture = MoE(GivenGate(n, k=2), MLPExperts(n, width, seed=0), mode)
+        outputs = mixture(inputs, gate_inputs=weights)
+        models[mode] = keras.Model([inputs, weights], outputs)
+    for rows in (1, 700):
+        batch = [
+            rng.normal(size=(rows, width)).astype("float32"),
+            balanced(rows, n, most),
+        ]
+        auto, dense = (
+            models[mode].predict(batch, batch_size=rows, verbose=0)
+            for mode in ("auto", "dense")
+        )
+        np.testing.assert_allclose(auto, dense, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.eager
