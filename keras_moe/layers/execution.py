@@ -195,7 +195,7 @@ class Execution:
             experts.row_cost,
             smaller_experts(
                 num_values(shape[1:]),
-                experts._kept_values(shape),
+                experts._values_of_layers(shape),
                 experts.num_experts,
             ),
         )

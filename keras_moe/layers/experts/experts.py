@@ -83,7 +83,7 @@ class Experts(CheckedLayer):
         """
         return None
 
-    def _kept_values(self, input_shape: Shape) -> int:
+    def _values_of_layers(self, input_shape: Shape) -> int:
         """Values of one expert's layers for one row, which its gradient needs.
 
         Those of its output, where no more is known.

@@ -153,7 +153,7 @@ class MLPExperts(Experts):
     def row_cost(self) -> int | None:
         return sum(kernel.shape[1] * kernel.shape[2] for kernel in self.kernels)
 
-    def _kept_values(self, input_shape: Shape) -> int:
+    def _values_of_layers(self, input_shape: Shape) -> int:
         return sum(self.units)
 
     def build(self, input_shape: Shape) -> None:

@@ -90,12 +90,12 @@ def test_sparse_execution_takes_no_more_memory_than_dense() -> None:
     # Layers of 64 and 32, inputs of 32: (32 + 96) m = 96 n.
     experts = MLPExperts(8, [64, 32])
     experts.build((None, 32))
-    kept = experts._kept_values((None, 32))
+    kept = experts._values_of_layers((None, 32))
     assert smaller_experts(32, kept, 8) == 6
     assert most_pairs_that_pay(10**6, 64, 8, 10**9, 6.0) == 6 * 10**6
     layers = LayerExperts([keras.layers.Dense(5) for _ in range(8)])
     layers.build((None, 15))
-    assert smaller_experts(15, layers._kept_values((None, 15)), 8) == 2
+    assert smaller_experts(15, layers._values_of_layers((None, 15)), 8) == 2
 
 
 @pytest.mark.skipif(
