@@ -38,7 +38,7 @@ from recsys.training.refit import check_refit
 from recsys.training.refit import has_begun_refit
 from recsys.training.refit import refit_model
 from recsys.training.refit import remove_refit
-from recsys.training.resolve_ranker import resolve_with_labels
+from recsys.training.resolve_with_data import resolve_with_data
 from recsys.training.tracking.tracked_run import TrackedRun
 from recsys.training.tracking.tracked_run import check_tracker
 from recsys.training.train_model import train_model
@@ -144,7 +144,7 @@ def _prepared(
     start = WarmStart.of(config, run)
     if start is not None:
         start.check_columns(dataset.schema)
-    resolved = resolve_with_labels(config, dataset)
+    resolved = resolve_with_data(config, dataset)
     if resolved.task_options:
         tasks = with_task_options(dataset.schema.tasks, resolved.task_options)
         dataset = replace(dataset, schema=dataset.schema.with_tasks(tasks))

@@ -23,7 +23,7 @@ from recsys.processes.training_processes import TrainingProcesses
 from recsys.terminal.progress import announce
 from recsys.training.resolve_config import check_config
 from recsys.training.resolve_config import resolve_config
-from recsys.training.resolve_ranker import check_trains_tasks
+from recsys.training.resolve_with_data import check_trains_tasks
 from recsys.tuning.oracles import ResumableOracle
 from recsys.tuning.oracles import create_oracle
 from recsys.tuning.parse_space import parse_space
@@ -126,7 +126,7 @@ def tune(
     with naming(space if isinstance(space, str | Path) else None):
         searched = parse_space(content, shared)
         _check(searched, dataset, tuner, trials)
-    epochs = searched.fields({}).get("epochs", base.epochs)
+    epochs = searched.fields({}).get("epochs", resolved.epochs)
     oracle = create_oracle(tuner, searched, trials, epochs, base.seed)
     plan = Plan(tuner, trials, shared, content)
     with TrainingProcesses(workers) as processes:

@@ -16,6 +16,7 @@ from recsys.config.fields import Units
 from recsys.config.presets import PRESETS
 from recsys.config.presets import TABLES
 from recsys.config.retrieval_losses import IN_SCORES
+from recsys.config.tower_config import DENSE
 from recsys.config.train_config import TrainConfig
 from recsys.errors.bounds import Count
 from recsys.errors.choices import one_of
@@ -28,6 +29,8 @@ _SHAPE = SHAPE | ConfigDict(use_attribute_docstrings=False)
 # the one for the tasks with the other for the towers.
 TASKS, RETRIEVAL, PARTS = "tasks", "retrieval", "parts"
 LAST = "last"  # What it calls the last epoch.
+# Two towers go on learning where the tasks have long been at their best.
+_WITH_TOWERS = {"learning_rate": 1e-3, "epochs": 50}
 
 
 @with_clear_errors
@@ -58,6 +61,7 @@ class ResolvedConfig(TrainConfig):
     expert_dropout: Share = field()
     head_units: Units = field()
     learning_rate: Rate = field()
+    epochs: Count = field()
     epoch_average: Share = field()
     standardize_targets: bool = field()
     retrieval_correction: Text = field()
@@ -153,10 +157,13 @@ def _defaults(config: TrainConfig) -> JsonObject:
     del sizes["convolutions"]  # They go by the preset's name.
     return {
         **sizes,
+        "epochs": 10,
+        **(_WITH_TOWERS if config.trains_towers else {}),
         "preset": preset,
         "standardize_targets": False,
         "retrieval_correction": IN_SCORES,
         "min_table_rows": 1,
+        "tower": DENSE if config.retrieval else None,
         "select": PARTS if config.trains_towers else TASKS,
         "backend": "tensorflow",  # Keras's own default.
     }

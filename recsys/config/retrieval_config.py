@@ -1,11 +1,11 @@
 from dataclasses import field
+from dataclasses import fields
 from typing import Annotated
 from typing import Self
 
 from pydantic import ConfigDict
 from pydantic import model_validator
 from pydantic.dataclasses import dataclass
-from pydantic_core import ArgsKwargs
 
 from recsys.config.fields import SHAPE
 from recsys.config.fields import Options
@@ -17,15 +17,16 @@ from recsys.config.retrieval_losses import RETRIEVAL_LOSSES
 from recsys.config.tower_config import TowerConfig
 from recsys.errors.bounds import Width
 from recsys.errors.choices import one_of
-from recsys.files.json_files import JsonMapping
-from recsys.files.json_files import JsonObject
 
 # It is not validated by itself: `TrainConfig` derives from it.
 _SHAPE = SHAPE | ConfigDict(defer_build=True)
 
 RETRIEVAL_IDS = ("embeddings", "vectors")
-# Towers go on learning where the loss of the tasks has long been at its best.
-_DEFAULTS = {"learning_rate": 1e-3, "epochs": 50}
+# What sequence towers do not read, beside the options of the loss.
+_OF_DENSE_TOWERS = (
+    *("retrieval_weight", "retrieval_loss", "retrieval_dim"),
+    *("retrieval_correction", "retrieval_ids", "retrieval_penalty"),
+)
 
 
 @dataclass(frozen=True, kw_only=True, config=_SHAPE)
@@ -35,8 +36,7 @@ class RetrievalConfig(TowerConfig):
     retrieval: bool = False
     """Train query and item towers, on the embeddings of the tasks, by a softmax
     over the items of a batch. `recsys recommend` finds the candidates
-    with them. Changes the defaults to learning_rate 0.001 and epochs 50: towers
-    train longer than tasks."""
+    with them."""
 
     retrieval_weight: Weight = 1.0
     """Weight of the retrieval loss, which is added to that of the tasks where
@@ -88,42 +88,26 @@ class RetrievalConfig(TowerConfig):
     retrieval_exclude_seen_targets: bool = False
     """Leave out such a target as well, which then counts as not found."""
 
-    @model_validator(mode="before")
-    @classmethod
-    def _add_retrieval_defaults(cls, given: ArgsKwargs) -> ArgsKwargs:
-        fields = with_retrieval_defaults(given.kwargs or {})
-        return ArgsKwargs(given.args, fields)
-
     @model_validator(mode="after")
-    def _check_seen(self) -> Self:
+    def _check_flags(self) -> Self:
         name = "retrieval_exclude_seen"
         targets = self.retrieval_exclude_seen_targets
         seen = self.retrieval_exclude_seen is not False
         check_flag_with(name, seen, f"{name}_targets", targets)
+        has_tower = self.tower is not None
+        check_flag_with("retrieval", self.retrieval, "tower", has_tower)
         return self
 
     @property
     def trains_towers(self) -> bool:
         """Whether towers are trained beside the tasks, and not before them."""
-        return self.retrieval and self.tower is None
+        return self.retrieval and self.sequence_tower is None
 
-
-def with_retrieval_defaults(fields: JsonMapping) -> JsonObject:
-    """Adds the defaults of a run with retrieval to its given fields.
-
-    Not where a sequence tower is trained, before the tasks and by its own
-    fields.
-
-    Args:
-        fields: Fields of `recsys.TrainConfig` by name.
-
-    Example:
-    >>> with_retrieval_defaults({"retrieval": True, "epochs": 3})["epochs"]
-    3
-    >>> with_retrieval_defaults({"retrieval": False})
-    {'retrieval': False}
-    """
-    beside = fields.get("retrieval") is True and fields.get("tower") is None
-    if not beside:
-        return dict(fields)
-    return _DEFAULTS | dict(fields)
+    @property
+    def asks_for_dense_towers(self) -> bool:
+        """Whether a field has another value that only dense towers read."""
+        return bool(self.retrieval_loss_options) or any(
+            getattr(self, field.name) != field.default
+            for field in fields(self)
+            if field.name in _OF_DENSE_TOWERS
+        )

@@ -20,7 +20,9 @@ from recsys.errors.choices import one_of
 # It is not validated by itself: `TrainConfig` derives from it.
 _SHAPE = SHAPE | ConfigDict(defer_build=True)
 
-TOWERS = ("transformer", "hstu")
+# The first two are the defaults, without and with a sequence to read.
+DENSE, TRANSFORMER = "dense", "transformer"
+TOWERS = (DENSE, TRANSFORMER, "hstu")
 TOWER_PRECISIONS = ("float32", "bfloat16")
 TOWER_GATES = tuple(name for name, gate in GATES.items() if gate.by_position)
 
@@ -31,9 +33,12 @@ class TowerConfig:
 
     tower: Annotated[Text, one_of(TOWERS)] | None = None
     """Model of a user's history, for retrieval: transformer (SASRec: causal
-    self-attention over the last items) or hstu (HSTU's blocks). It reads the
-    data's sequence of items, whose length applies. Default: the towers of dense
-    layers."""
+    self-attention over the last items), hstu (HSTU's blocks) or dense, two
+    towers of dense layers, which know no order. The first two read the data's
+    sequence of items, whose length applies. Default: transformer where there
+    is such a sequence and the validation split comes after the training split
+    in time, for at most 50,000 items in 5,000,000 rows, if no other option is
+    of dense towers; else dense."""
 
     tower_width: Width = 128
     """Width of the item vectors and of the tower."""
@@ -93,6 +98,11 @@ class TowerConfig:
     select: parts). Without a ranker, retrieval alone recommends. Default: yes
     if the labels of some task differ, or select is given and not parts."""
 
+    @property
+    def sequence_tower(self) -> str | None:
+        """The tower that reads a sequence; `None` for dense ones, or none."""
+        return None if self.tower == DENSE else self.tower
+
     @model_validator(mode="after")
     def _check_tower(self) -> Self:
         if self.tower_width % self.tower_heads:
@@ -102,7 +112,7 @@ class TowerConfig:
             )
         if self.tower_gate is None:
             return self
-        if self.tower != "transformer":
+        if self.tower != TRANSFORMER:
             raise ValueError(
                 "`tower_gate` must be left out unless the tower is "
                 "transformer, which has feed-forward layers. Received: "

@@ -272,8 +272,8 @@ class TrainConfig(RetrievalConfig):
     """Optimizer: adam or adagrad."""
 
     learning_rate: Rate | None = None
-    """Learning rate of the optimizer. Default: the preset's; 0.001 for
-    compact, 0.0003 for the published ones."""
+    """Learning rate of the optimizer. Default: the preset's, 0.001 for compact
+    and 0.0003 for the published ones; 0.001 beside two towers."""
 
     rate_decay: Annotated[Rate, Field(le=1)] | None = None
     """Factor of the learning rate after each epoch without improvement.
@@ -322,8 +322,9 @@ class TrainConfig(RetrievalConfig):
     """Train again on the training and validation splits, for as many epochs as
     were best, before the test."""
 
-    epochs: Count = 10
-    """Maximum number of passes over the training split."""
+    epochs: Count | None = None
+    """Maximum number of passes over the training split. Default: 10, or 50 with
+    two towers, which train longer than tasks."""
 
     patience: Count = 3
     """Epochs without improvement before training stops."""

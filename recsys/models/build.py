@@ -141,7 +141,7 @@ def build_ranker(
     catalogue = _catalogue(config, dataset, features, source)
     num_rows = len(dataset.split("train"))
     free_ids = {}
-    by_vectors = config.tower is None and config.retrieval_ids == "vectors"
+    by_vectors = config.trains_towers and config.retrieval_ids == "vectors"
     if catalogue is not None and by_vectors:
         free_ids = ids_of(features, {catalogue.item, dataset.schema.user_id})
     if catalogue is not None:
@@ -169,7 +169,7 @@ def build_ranker(
         0 if scenario_model is None else scenario_model.num_scenarios,
     )
     create: Callable[..., Ranker] = Ranker
-    if catalogue is not None and config.tower is not None:
+    if catalogue is not None and config.sequence_tower is not None:
         create = partial(
             TwoTower,
             retrieval=create_sequence_retrieval(
@@ -290,7 +290,7 @@ def _catalogue(
     if not config.retrieval:
         return None
     schema, train = dataset.schema, dataset.split("train")
-    if config.tower is not None:
+    if config.sequence_tower is not None:
         # Not of the item, and too long to be looked at.
         history = history_feature(schema)
         features = {

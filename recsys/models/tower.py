@@ -11,6 +11,7 @@ from recsys.config.resolved_config import ResolvedConfig
 from recsys.data.schema import Schema
 from recsys.errors import DataError
 from recsys.features import Sequence
+from recsys.features.feature import Feature
 from recsys.features.feature import FittedFeature
 from recsys.features.id_list import FittedIdList
 from recsys.models.gates import create_gate
@@ -72,6 +73,11 @@ def create_sequence_retrieval(
     )
 
 
+def has_history(schema: Schema) -> bool:
+    """Returns whether a feature has the items that a user has had before."""
+    return any(_is_history(kind, schema) for kind in schema.features.values())
+
+
 def history_feature(schema: Schema) -> str:
     """Returns the feature with the items that a user has had before.
 
@@ -79,7 +85,7 @@ def history_feature(schema: Schema) -> str:
         DataError: There is none.
     """
     for name, kind in schema.features.items():
-        if isinstance(kind, Sequence) and kind.of == schema.item_id:
+        if _is_history(kind, schema):
             return name
     raise DataError.at(
         schema.place,
@@ -89,6 +95,11 @@ def history_feature(schema: Schema) -> str:
     )
 
 
+def _is_history(kind: Feature, schema: Schema) -> bool:
+    item = schema.item_id
+    return item is not None and isinstance(kind, Sequence) and kind.of == item
+
+
 def create_tower(config: ResolvedConfig, length: int) -> SequenceTower:
     """Creates the tower of a configuration.
 
@@ -96,9 +107,9 @@ def create_tower(config: ResolvedConfig, length: int) -> SequenceTower:
         config: The configuration.
         length: Most positions of a history.
     """
-    assert config.tower is not None, "asked for with a tower alone"
+    assert config.sequence_tower is not None, "asked for with one alone"
     blocks = [
-        BLOCKS[config.tower](
+        BLOCKS[config.sequence_tower](
             lambda: _feed_forward(config),
             length,
             config.tower_heads,

@@ -199,11 +199,12 @@ def _excludes_seen(config: TrainConfig, schema: Schema) -> bool | None:
 def _loss(config: TrainConfig) -> str | None:
     """The loss, but where the data decide: between those over all items."""
     name, options = config.retrieval_loss, config.retrieval_loss_options
-    if config.tower is not None and (name not in (None, "softmax") or options):
+    tower = config.sequence_tower
+    if tower is not None and (name not in (None, "softmax") or options):
         raise ValueError(
             "`retrieval_loss` and its options must be left out with a sequence "
             "tower, whose loss is the softmax over all items. "
-            f"Received: retrieval_loss={name!r}, tower={config.tower!r}"
+            f"Received: retrieval_loss={name!r}, tower={tower!r}"
         )
     alone = config.select == PARTS and config.distribute == "none"
     open_to_data = alone and config.trains_towers and not options

@@ -86,7 +86,8 @@ def train_model(
         if writes and isinstance(model, TwoTower):
             show_roles(model.retrieval.roles)
         try:
-            if isinstance(model, TwoTower) and config.tower is not None:
+            if config.sequence_tower is not None:
+                assert isinstance(model, TwoTower), "with retrieval"
                 goes_on = start is not None
                 if first is None:
                     fit_tower(model, run, config, dataset, goes_on)

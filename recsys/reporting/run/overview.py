@@ -79,7 +79,7 @@ def _what(run: Run) -> dict[str, str]:
         }
     config = run.read_config()
     if not config.trains_tasks:
-        towers = "two towers" if config.tower is None else config.tower
+        towers = config.sequence_tower or "two towers"
         return {
             "model": f"retrieval by {towers}, without the tasks",
             "data": config.data,

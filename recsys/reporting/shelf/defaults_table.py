@@ -8,6 +8,8 @@ _HEADER = [
     *("benchmark", "metric", "popular", "defaults"),
     *("best here", "its row", "of the way", "seeds"),
 ]
+# Fields that say what is measured, and not how it is trained.
+_PROTOCOL = ("retrieval_label", "retrieval_exclude_seen_targets")
 
 
 def defaults_table(
@@ -41,15 +43,19 @@ def default_row(benchmark: Benchmark) -> str | None:
     """Returns the row of `recsys train --retrieval` without further options.
 
     Args:
-        benchmark: The benchmark. Which ratings count (`retrieval_label`) is a
-            part of its protocol, and no further option.
+        benchmark: The benchmark. Which ratings and which targets count
+            (`retrieval_label`, `retrieval_exclude_seen_targets`) is a part of
+            its protocol, and no further option.
 
     Returns:
         The name of the row, `None` if the benchmark has none.
     """
     for setting in benchmark.settings:
-        label = setting.fields.get("retrieval_label")
-        protocol = {} if label is None else {"retrieval_label": label}
+        protocol = {
+            name: setting.fields[name]
+            for name in _PROTOCOL
+            if name in setting.fields
+        }
         defaults = {"retrieval": True, **protocol}
         if setting.command == "train" and setting.fields == defaults:
             return setting.name

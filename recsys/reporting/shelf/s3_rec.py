@@ -5,6 +5,7 @@ from recsys.reporting.shelf.benchmark import Published
 from recsys.reporting.shelf.benchmark import Setting
 from recsys.reporting.shelf.benchmark import ShelfFile
 from recsys.reporting.shelf.settings import baseline_rows
+from recsys.reporting.shelf.settings import default_tower_row
 from recsys.reporting.shelf.settings import tower
 
 _SOURCES = {
@@ -34,12 +35,13 @@ def next_review(
         repeats: Whether users have items again, which are misses as targets.
             Defaults to `False`.
     """
+    protocol = {"retrieval_exclude_seen_targets": True} if repeats else {}
     fields = tower(
         tower_temperature=0.05,
         tower_dropout=0.5,
         tower_tokens=1024,
         tower_epochs=16,
-        retrieval_exclude_seen_targets=repeats,
+        **protocol,
     )
     again = (
         " A target that the user has had before counts as a miss, as in "
@@ -68,6 +70,7 @@ def next_review(
             *baseline_rows(
                 *("popular", "ease", "spectral"), exclude_seen_targets=repeats
             ),
+            default_tower_row(**protocol),
             *(
                 Setting(
                     f"transformer{attributes}{refit}",

@@ -57,6 +57,16 @@ def two_tower_rows(
     )
 
 
+def default_tower_row(**protocol: object) -> Setting:
+    """Returns what a user gets on a log in order without further options.
+
+    Args:
+        **protocol: Fields that are a part of the benchmark's protocol.
+    """
+    fields: JsonObject = {"retrieval": True, **protocol}
+    return Setting("transformer, defaults", "train", fields, seeds=3)
+
+
 def tower(**fields: object) -> JsonObject:
     """Returns the fields of a sequence tower without a ranker behind it."""
     return {

@@ -194,7 +194,7 @@ def _retrieval_validation(
     model: MultiTaskModel, config: ResolvedConfig, dataset: AnyDataset
 ) -> keras.callbacks.Callback | None:
     # A sequence tower is trained before the tasks, and has its own.
-    if not isinstance(model, TwoTower) or config.tower is not None:
+    if not (isinstance(model, TwoTower) and config.trains_towers):
         return None
     return RetrievalValidation(model, dataset, config)
 

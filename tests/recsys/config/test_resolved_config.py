@@ -73,6 +73,7 @@ def test_epochs_are_averaged_but_for_published_presets(
     [
         ({}, "tasks"),
         ({"retrieval": True}, "parts"),
+        ({"retrieval": True, "tower": "dense"}, "parts"),
         ({"retrieval": True, "tower": "hstu"}, "tasks"),
         ({"retrieval": True, "select": "recall@10"}, "recall@10"),
     ],

@@ -102,8 +102,10 @@ def test_what_is_not_measured_or_of_tasks_has_no_line() -> None:
 def test_the_row_of_the_defaults() -> None:
     found = {name: default_row(one) for name, one in BENCHMARKS.items()}
     films = "two towers and ranker"
+    logs = ("ml-1m-loo", "amazon-beauty", "amazon-sports", "yelp")
     assert found == {
         **dict.fromkeys(BENCHMARKS),
+        **dict.fromkeys(logs, "transformer, defaults"),
         "gowalla": "two towers",
         "ml-1m-80-20": films,
         "ml-100k-75-25": films,

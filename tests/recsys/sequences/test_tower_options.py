@@ -239,9 +239,10 @@ def test_seen_targets_may_be_misses(run: Run, data: Path) -> None:
          "`retrieval_exclude_seen` must be True with "
          "retrieval_exclude_seen_targets. Received: "
          "retrieval_exclude_seen=False"),
-        ({"retrieval": False}, "`retrieval` must be True with a tower. "
-         "Received: retrieval=False, tower='transformer'"),
-        ({"distribute": "data"}, "`distribute` must be 'none' with a tower."),
+        ({"retrieval": False}, "`retrieval` must be True with tower. "
+         "Received: retrieval=False"),
+        ({"distribute": "data"}, "`distribute` must be 'none' with a sequence "
+         "tower. Received: distribute='data', tower='transformer'"),
         ({"tower": None, "ranker": False, "select": "tasks"},
          "`ranker` must be True, or left "
          "out, without towers that are trained by themselves. Received: "

@@ -7,6 +7,7 @@ import pytest
 from recsys import TrainConfig
 from recsys.config.gate_names import GATES
 from recsys.config.presets import PRESETS
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.models.gates import default_options
 from recsys.tuning.papers import comet
 from recsys.tuning.parse_space import parse_space
@@ -323,8 +324,9 @@ def test_other_data_sets_have_a_small_budget(gate: str) -> None:
     else:
         assert space.get("gate_options") == published.get("gate_options")
     # What a training has unless it is told otherwise, or twice that.
-    assert space["epochs"] == [2 * TrainConfig.epochs]
-    assert space["patience"] == [TrainConfig.patience]
+    defaults = ResolvedConfig.of(TrainConfig(data="my-logs", out="run"))
+    assert space["epochs"] == [2 * defaults.epochs]
+    assert space["patience"] == [defaults.patience]
     assert max(space.get("search_epochs", [0])) <= space["epochs"][0] / 4
     rates = space["learning_rate"]
     assert rates["min"] < PRESETS["compact"].learning_rate < rates["max"]

@@ -2,40 +2,47 @@ from dataclasses import replace
 
 from recsys.config.resolved_config import PARTS
 from recsys.config.resolved_config import ResolvedConfig
+from recsys.config.tower_config import TRANSFORMER
 from recsys.config.train_config import TrainConfig
 from recsys.data.load import AnyDataset
 from recsys.models.tower import history_feature
 from recsys.training.data_parallel import process_share
+from recsys.training.logs_in_order import is_log_in_order
 from recsys.training.resolve_config import resolve_config
 
 
-def resolve_with_labels(
+def resolve_with_data(
     config: TrainConfig, dataset: AnyDataset
 ) -> ResolvedConfig:
-    """Resolves a configuration, and whether tasks are trained beside towers.
+    """Resolves a configuration, with its tower and whether tasks are trained.
 
-    Unless given, they are where the labels of some task differ: one that is 1
-    in all rows teaches a ranker nothing. Where towers are trained together
-    with the tasks, as `select` says or as several processes do, they are in
-    any case.
+    Unless given, tasks are trained beside towers where the labels of some task
+    differ: one that is 1 in all rows teaches a ranker nothing. Where towers are
+    trained together with the tasks, as `select` says or as several processes
+    do, they are in any case. Unless given, the tower is a transformer for a log
+    in order (`is_log_in_order`), if no field is of dense towers, and one device
+    trains.
 
     Args:
         config: The configuration.
         dataset: The data set to be trained on.
 
     Returns:
-        What `resolve_config` returns, with `ranker` decided for towers that
-        are trained by themselves.
+        What `resolve_config` returns, with `tower` decided, and `ranker` for
+        towers that are trained by themselves.
 
     Raises:
         DataError: The data have no sequence of items for a sequence tower.
         ValueError: A field does not fit the data set or a tower, or there is
             nothing but the tasks, which are not to be trained.
     """
+    if _reads_in_order(config, dataset):
+        config = replace(config, tower=TRANSFORMER)
     resolved = resolve_config(config, dataset.schema)
-    if resolved.tower is not None:
+    is_sequence = resolved.sequence_tower is not None
+    if is_sequence:
         _check_sequence_tower(resolved, dataset)
-    by_themselves = resolved.tower is not None or (
+    by_themselves = is_sequence or (
         resolved.trains_towers and resolved.select == PARTS
     )
     if not by_themselves and config.ranker is False:
@@ -55,6 +62,17 @@ def resolve_with_labels(
     return resolve_config(replace(config, ranker=False), dataset.schema)
 
 
+def _reads_in_order(config: TrainConfig, dataset: AnyDataset) -> bool:
+    """Whether the tower is open, and a transformer the better one."""
+    is_open = config.retrieval and config.tower is None
+    alone = config.distribute == "none" and process_share(config).count == 1
+    has_choice = config.select or config.asks_for_dense_towers
+    if has_choice or not (is_open and alone):
+        return False
+    label = resolve_config(config, dataset.schema).retrieval_label
+    return is_log_in_order(dataset, label)
+
+
 def check_trains_tasks(config: TrainConfig, dataset: AnyDataset) -> None:
     """Checks that a configuration trains tasks, for what their losses decide.
 
@@ -66,7 +84,7 @@ def check_trains_tasks(config: TrainConfig, dataset: AnyDataset) -> None:
         ValueError: Retrieval would be trained without them, or the
             configuration does not fit the data set.
     """
-    if resolve_with_labels(config, dataset).trains_tasks:
+    if resolve_with_data(config, dataset).trains_tasks:
         return
     received = f"ranker={config.ranker}"
     if config.ranker is None:
@@ -78,14 +96,9 @@ def check_trains_tasks(config: TrainConfig, dataset: AnyDataset) -> None:
 
 
 def _check_sequence_tower(config: ResolvedConfig, dataset: AnyDataset) -> None:
-    for name, needed in (
-        ("retrieval", True),
-        ("distribute", "none"),
-    ):
-        value = getattr(config, name)
-        if value != needed:
-            raise ValueError(
-                f"`{name}` must be {needed!r} with a tower. "
-                f"Received: {name}={value!r}, tower={config.tower!r}"
-            )
+    if config.distribute != "none":
+        raise ValueError(
+            "`distribute` must be 'none' with a sequence tower. Received: "
+            f"distribute={config.distribute!r}, tower={config.tower!r}"
+        )
     history_feature(dataset.schema)

@@ -1,0 +1,126 @@
+"""Which tower a retrieval has that names none."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import recsys
+from recsys.config.train_config import TrainConfig
+from recsys.data import Dataset
+from recsys.data import load
+from recsys.runs.run import Run
+from recsys.training.resolve_with_data import resolve_with_data
+from tests.recsys.sequences.conftest import fields
+
+LARGE = 2**53 + 1
+
+
+def with_integers(dataset: Dataset) -> Dataset:
+    """The same data with integers above 2^53 for the items and users."""
+
+    def integer(text: str) -> int:
+        return LARGE + int(text[1:])
+
+    def of_frame(rows: pd.DataFrame) -> pd.DataFrame:
+        return rows.assign(
+            user=rows["user"].map(integer),
+            item=rows["item"].map(integer),
+            history=[[*map(integer, items)] for items in rows["history"]],
+        )
+
+    splits = {name: of_frame(rows) for name, rows in dataset.splits.items()}
+    return replace(dataset, splits=splits)
+
+
+@pytest.fixture(params=["texts", "integers"])
+def folder(
+    request: pytest.FixtureRequest, data: Path, tmp_path: Path
+) -> Iterator[Path]:
+    if request.param == "texts":
+        yield data
+        return
+    with_integers(load(data)).write(tmp_path / "integers")
+    yield tmp_path / "integers"
+
+
+def test_a_log_is_read_in_order(folder: Path, tmp_path: Path) -> None:
+    given = fields(folder, tmp_path / "run", tower=None)
+    recsys.train(given)
+    run = Run(tmp_path / "run")
+    config = run.read_config()
+    assert (config.tower, config.ranker) == ("transformer", False)
+    # What was decided is decided for whoever repeats it.
+    assert resolve_with_data(config, load(folder)) == config
+    named = tmp_path / "named"
+    recsys.train({**given, "out": str(named), "tower": "transformer"})
+    figures = [pd.read_csv(r.tower_history) for r in (run, Run(named))]
+    pd.testing.assert_frame_equal(*figures)
+
+
+@pytest.mark.once("torch")
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"tower": "dense"},
+        {"select": "retrieval"},
+        {"retrieval_loss": "bpr"},
+        {"retrieval_loss_options": {"num_negatives": 3}},
+        {"retrieval_dim": 8},
+        {"retrieval_correction": "training"},
+        {"retrieval_ids": "embeddings"},
+        {"retrieval_penalty": 0.1},
+        {"retrieval_weight": 0.5},
+        {"distribute": "data"},
+    ],
+    ids=lambda given: next(iter(given)),
+)
+def test_an_option_of_dense_towers_has_them(
+    given: dict[str, Any], data: Path
+) -> None:
+    config = TrainConfig(
+        **fields(data, Path("run"), **{"tower": None, **given})
+    )
+    resolved = resolve_with_data(config, load(data))
+    assert (resolved.tower, resolved.sequence_tower) == ("dense", None)
+    assert resolve_with_data(resolved, load(data)) == resolved
+
+
+@pytest.mark.once("torch")
+def test_labels_that_differ_have_a_ranker_behind_the_tower(data: Path) -> None:
+    given = load(data)
+    train = given.splits["train"]
+    mixed = train.assign(chosen=np.arange(len(train)) % 2)
+    labels = replace(given, splits={**given.splits, "train": mixed})
+    config = TrainConfig(**fields(data, Path("run"), tower=None))
+    resolved = resolve_with_data(config, labels)
+    assert (resolved.tower, resolved.ranker) == ("transformer", True)
+    # The tasks have their own defaults, and not those beside two towers.
+    assert (resolved.epochs, resolved.select) == (10, "tasks")
+
+
+@pytest.mark.once("torch")
+def test_logs_without_histories_have_dense_towers(data: Path) -> None:
+    given = load(data)
+    features = {
+        name: kind
+        for name, kind in given.schema.features.items()
+        if name != "history"
+    }
+    bare = replace(given, schema=replace(given.schema, features=features))
+    config = TrainConfig(**fields(data, Path("run"), tower=None))
+    resolved = resolve_with_data(config, bare)
+    assert (resolved.tower, resolved.epochs) == ("dense", 50)
+
+
+@pytest.mark.once("torch")
+def test_a_tower_is_for_retrieval(data: Path, tmp_path: Path) -> None:
+    given = fields(data, tmp_path / "run", tower="dense", retrieval=False)
+    with pytest.raises(ValueError, match="`retrieval` must be True with tower"):
+        TrainConfig(**given)
+    open_ = TrainConfig(**{**given, "tower": None})
+    assert resolve_with_data(open_, load(data)).tower is None
