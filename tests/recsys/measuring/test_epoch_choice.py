@@ -69,18 +69,20 @@ def test_a_metric_that_the_run_does_not_have(fields: dict[str, Any]) -> None:
         choice(**fields)
 
 
-def test_retrieval_has_defaults_of_its_own_and_options_win() -> None:
-    plain = TrainConfig(data="data", out="out")
-    assert (plain.learning_rate, plain.epochs, plain.patience) == (None, 10, 3)
-    towers = TrainConfig(data="data", out="out", retrieval=True, patience=2)
-    assert towers.retrieval_weight == 1
-    assert (towers.learning_rate, towers.epochs) == (1e-3, 50)
-    assert towers.patience == 2
-
-
-def test_those_of_a_tower_that_is_trained_before_the_tasks_stay() -> None:
-    config = TrainConfig(
-        data="data", out="out", retrieval=True, tower="transformer"
-    )
-    assert (config.learning_rate, config.epochs) == (None, 10)
-    assert config.patience == 3
+@pytest.mark.parametrize(
+    ("given", "rate", "epochs"),
+    [
+        ({}, 1e-3, 10),
+        ({"preset": "movielens"}, 3e-4, 10),
+        ({"preset": "movielens", "retrieval": True}, 1e-3, 50),
+        ({"retrieval": True, "tower": "dense"}, 1e-3, 50),
+        # Trained before the tasks.
+        ({"preset": "movielens", "retrieval": True, "tower": "hstu"}, 3e-4, 10),
+        ({"retrieval": True, "learning_rate": 0.5, "epochs": 3}, 0.5, 3),
+    ],
+)
+def test_two_towers_have_defaults_of_their_own_and_options_win(
+    given: dict[str, Any], rate: float, epochs: int
+) -> None:
+    config = ResolvedConfig.of(TrainConfig(data="data", out="out", **given))
+    assert (config.learning_rate, config.epochs) == (rate, epochs)
