@@ -59,6 +59,7 @@ OWN = {
     "_place",
     "_places",
     "_takes_pairs",
+    "_values_of_layers",
 }
 ITSELF = ("self", "cls", "super()")
 
