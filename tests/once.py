@@ -1,9 +1,12 @@
 """What `make test` leaves to another backend, by the marks of the tests.
 
 `once("torch")` is a test of what no backend can change: PyTorch has it, and no
-other. `sampled(3)` is a test with many variants, which differ in what a backend
-can hardly tell apart: PyTorch has them all, each other backend a third of its
-own. Without `--once`, as in `make test-all`, every backend has every test.
+other. `traced_once("jax")` is a test of what is made of layers and of trainings
+that have tests on each backend: PyTorch has it, which runs operations one by
+one, and the named one of the two that trace a program of them. `sampled(3)` is
+a test with many variants, which differ in what a backend can hardly tell apart:
+PyTorch has them all, each other backend a third of its own. Without `--once`,
+as in `make test-all`, every backend has every test.
 """
 
 import csv
@@ -15,7 +18,8 @@ from pathlib import Path
 import pytest
 
 DURATIONS = Path(__file__).parent / "durations"  # What was kept of each.
-BACKENDS = ("tensorflow", "jax", "torch")
+TRACED = ("tensorflow", "jax")
+BACKENDS = (*TRACED, "torch")
 # What has all variants: it compiles nothing, and is the fastest by far.
 WITH_ALL = "torch"
 
@@ -27,6 +31,7 @@ def left_out(items: list[pytest.Item], backend: str) -> set[pytest.Item]:
         ValueError: If a mark names no backend.
     """
     others = {item for item in items if once_on(item) not in (None, backend)}
+    others.update(_traced_elsewhere(items, backend))
     if backend not in (WITH_ALL, "none"):
         others.update(_beyond_the_sample(items, backend))
     return others
@@ -34,12 +39,19 @@ def left_out(items: list[pytest.Item], backend: str) -> set[pytest.Item]:
 
 def once_on(item: pytest.Item) -> str | None:
     """The one backend that `make test` runs a test on, if it is marked."""
-    marker = item.get_closest_marker("once")
+    return _named(item, "once", BACKENDS)
+
+
+def _named(
+    item: pytest.Item, mark: str, choices: tuple[str, ...]
+) -> str | None:
+    """The backend that a mark names, if a test has it."""
+    marker = item.get_closest_marker(mark)
     if marker is None:
         return None
     (backend,) = marker.args
-    if backend not in BACKENDS:
-        raise ValueError(f"{item.nodeid}: `once` on {backend!r}")
+    if backend not in choices:
+        raise ValueError(f"{item.nodeid}: `{mark}` on {backend!r}")
     return str(backend)
 
 
@@ -75,6 +87,16 @@ def _module(name: str) -> str:
         for part in name.partition("::")[0].split(".")
         if not part.startswith("Test")
     )
+
+
+def _traced_elsewhere(
+    items: list[pytest.Item], backend: str
+) -> Iterator[pytest.Item]:
+    """The tests that only the other one of those that trace is to run."""
+    for item in items:
+        chosen = _named(item, "traced_once", TRACED)
+        if chosen is not None and backend in TRACED and backend != chosen:
+            yield item
 
 
 def _beyond_the_sample(

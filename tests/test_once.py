@@ -11,6 +11,7 @@ import pytest
 
 from tests.house import PROJECT
 from tests.once import BACKENDS
+from tests.once import TRACED
 from tests.once import left_out
 from tests.once import longest_files_first
 from tests.once import name_in_report
@@ -152,10 +153,21 @@ def test_a_marked_test_runs_on_its_backend_alone(backend: str) -> None:
     assert left(backend, *items) == ["any", *own]
 
 
-def test_a_backend_that_is_none() -> None:
+@pytest.mark.parametrize("chosen", TRACED)
+def test_one_backend_traces_a_marked_test(chosen: str) -> None:
+    items = [Item("any"), Item("traced", traced_once=chosen)]
+    for backend in (*BACKENDS, "none"):
+        has = backend == chosen or backend not in TRACED
+        assert left(backend, *items) == ["any", *["traced"] * has]
+
+
+@pytest.mark.parametrize(
+    ("mark", "name"), [("once", "pytorch"), ("traced_once", "torch")]
+)
+def test_a_backend_that_is_none(mark: str, name: str) -> None:
     """No run would have the test."""
-    with pytest.raises(ValueError, match="`once` on 'pytorch'"):
-        left("torch", Item("any", once="pytorch"))
+    with pytest.raises(ValueError, match=f"`{mark}` on '{name}'"):
+        left("torch", Item("any", **{mark: name}))
 
 
 @pytest.mark.parametrize("every", [1, 2, 3, 7, 50])

@@ -16,6 +16,8 @@ from keras.ops import convert_to_numpy as to_numpy
 
 from tests.gradients import weight_gradient
 
+pytestmark = pytest.mark.traced_once("tensorflow")
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 

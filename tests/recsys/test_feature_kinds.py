@@ -194,6 +194,7 @@ def test_text_files_have_the_same_features(data: Path, tmp_path: Path) -> None:
             )
 
 
+@pytest.mark.traced_once("jax")
 @pytest.mark.slow
 def test_a_loaded_run_predicts_what_it_was_tested_on(
     run: Path, data: Path
@@ -218,6 +219,7 @@ def test_predictions_of_a_file_and_of_a_table(
     assert_frame_equal(written, expected, rtol=1e-5, check_dtype=False)
 
 
+@pytest.mark.traced_once("jax")
 @pytest.mark.slow
 def test_empty_lists_unknown_and_missing_values_have_predictions(
     run: Path,

@@ -16,7 +16,10 @@ from keras_moe.layers import TopKGate
 from keras_moe.layers import record_routing
 from studies.routed_backbone import routed_backbone
 
-pytestmark = pytest.mark.usefixtures("compiled_calls")
+pytestmark = [
+    pytest.mark.usefixtures("compiled_calls"),
+    pytest.mark.traced_once("tensorflow"),
+]
 
 VOCABULARY, LENGTH, WIDTH, UNITS = 20, 6, 8, 12
 

@@ -15,6 +15,8 @@ from keras_moe.layers import SoftmaxGate
 from keras_moe.layers import TopKGate
 from keras_moe.layers.routing_record import record
 
+pytestmark = pytest.mark.traced_once("tensorflow")
+
 WATCH = np.array([[0.5, 0.5], [1.0, 0.0], [0.0, 1.0]], "float32")
 RATING = np.array([[1.0, 0.0], [1.0, 0.0], [0.8, 0.0]], "float32")
 

@@ -95,6 +95,7 @@ def soft_reference(logits, fraction):
     return np.exp(matrix)
 
 
+@pytest.mark.traced_once("jax")
 @pytest.mark.sampled(3)
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
@@ -172,6 +173,7 @@ def test_nothing_is_traced_again(monkeypatch):
     assert counts == [counts[0]] * 3
 
 
+@pytest.mark.traced_once("jax")
 @pytest.mark.slow
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("epochs_before", [1, 2])
@@ -191,6 +193,7 @@ def test_a_resumed_training_is_the_uninterrupted_one(epochs_before, tmp_path):
         )
 
 
+@pytest.mark.traced_once("jax")
 @pytest.mark.slow
 def test_validation_takes_the_hard_permutation_of_the_moment():
     model, targets = planted([3, 1, 4, 0, 2])

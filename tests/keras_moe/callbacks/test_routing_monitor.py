@@ -86,6 +86,7 @@ def run_epochs(callbacks, first, epochs, model=None):
     return callback_list.callbacks[-2].history
 
 
+@pytest.mark.traced_once("jax")
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("new_model", [functional, sequential, Subclassed])
 def test_an_epoch_is_measured_with_the_weights_of_its_end(new_model):
@@ -109,6 +110,7 @@ def test_an_epoch_is_measured_with_the_weights_of_its_end(new_model):
             ]
 
 
+@pytest.mark.traced_once("jax")
 def test_the_start_is_measured_with_the_weights_before_training():
     model, monitor = functional(), RoutingMonitor(X)
     gate = model.get_layer("mmoe").gates["watch"]
@@ -241,6 +243,7 @@ def test_a_callback_after_it_can_watch_its_values():
     assert model.stop_training
 
 
+@pytest.mark.traced_once("jax")
 @pytest.mark.parametrize(
     ("every", "initial_epoch", "epochs"),
     [
@@ -265,6 +268,7 @@ def test_another_fit_starts_anew():
     assert monitor.loads[model.layers[0].name].shape == (2, NUM_EXPERTS)
 
 
+@pytest.mark.traced_once("jax")
 @pytest.mark.parametrize("structure", ["dict", "tuple", "list"])
 def test_data_has_the_structure_of_the_models_inputs(structure):
     inputs = {side: keras.Input((2,), name=side) for side in ("left", "right")}

@@ -24,6 +24,8 @@ from keras_moe.layers import TopKGate
 from keras_moe.layers import record_routing
 from tests.keras_moe.compress.models import mixture_of
 
+pytestmark = pytest.mark.traced_once("tensorflow")
+
 N = 8
 LEFT = 5
 Compress = Callable[..., tuple[keras.Model, Report]]

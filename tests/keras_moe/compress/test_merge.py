@@ -22,6 +22,8 @@ from tests.keras_moe.layers.gates.registry import GATES
 from tests.keras_moe.layers.gates.registry import NUM_EXPERTS
 from tests.keras_moe.layers.gates.registry import make_inputs as gate_inputs
 
+pytestmark = pytest.mark.traced_once("tensorflow")
+
 
 def linear(*entries: float) -> Perceptron:
     return Perceptron([np.array([[*entries]])], [np.zeros(len(entries))])

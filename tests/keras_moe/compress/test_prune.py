@@ -28,6 +28,8 @@ from tests.keras_moe.layers.gates.registry import NUM_EXPERTS
 from tests.keras_moe.layers.gates.registry import make_inputs as gate_inputs
 from tests.keras_moe.layers.given_gate import GivenGate
 
+pytestmark = pytest.mark.traced_once("tensorflow")
+
 
 def of_weights(gate=None):
     """A model whose second input is the weights, and scalar experts."""

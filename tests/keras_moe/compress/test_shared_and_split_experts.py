@@ -15,6 +15,8 @@ from tests.keras_moe.compress.models import NUM_FEATURES
 from tests.keras_moe.compress.models import make_inputs
 from tests.keras_moe.compress.models import outputs_of
 
+pytestmark = pytest.mark.traced_once("tensorflow")
+
 
 def model() -> keras.Model:
     mixture = MoE(

@@ -11,6 +11,8 @@ from tests.keras_moe.compress.models import Subclassed
 from tests.keras_moe.compress.models import make_inputs
 from tests.keras_moe.compress.models import make_mixture
 
+pytestmark = pytest.mark.traced_once("jax")
+
 Dense = keras.layers.Dense
 
 

@@ -145,6 +145,7 @@ def test_any_shapes_and_options(name: str, data: st.DataObject) -> None:
     assert_equal(ours, theirs)
 
 
+@pytest.mark.traced_once("jax")
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_hundreds_of_steps(name: str) -> None:

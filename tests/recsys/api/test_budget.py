@@ -50,6 +50,7 @@ def budget_run(
     )
 
 
+@pytest.mark.traced_once("jax")
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     ("budget", "experts"),
@@ -68,6 +69,7 @@ def test_evaluate_has_the_budget(
     assert metrics["experts_per_example"] == experts
 
 
+@pytest.mark.traced_once("jax")
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("budget", [None, 1])
 def test_predict_has_the_budget(

@@ -118,6 +118,7 @@ def test_run_folder_is_complete(image_run: Path) -> None:
     }
 
 
+@pytest.mark.traced_once("tensorflow")
 def test_learns_and_measures(image_run: Path) -> None:
     metrics = json.loads((image_run / "metrics.json").read_text())
     assert list(metrics) == ["validation", "test"]
@@ -190,6 +191,7 @@ def test_loss_is_the_cross_entropy(
     assert history["loss"][0] == pytest.approx(metrics["loss"], rel=1e-4)
 
 
+@pytest.mark.traced_once("tensorflow")
 def test_run_is_evaluated_as_it_was_in_training(
     image_run: Path, image_data: Path
 ) -> None:
@@ -218,6 +220,7 @@ def test_a_run_on_tables_does_not_take_images(
         recsys.evaluate(run, image_data)
 
 
+@pytest.mark.traced_once("tensorflow")
 def test_model_is_loaded_for_python(image_run: Path) -> None:
     model = recsys.load_model(image_run)
     test = _dataset().split("test")
@@ -229,6 +232,7 @@ def test_model_is_loaded_for_python(image_run: Path) -> None:
     )
 
 
+@pytest.mark.traced_once("tensorflow")
 def test_prediction_and_export_are_for_tables(
     image_run: Path, tmp_path: Path
 ) -> None:

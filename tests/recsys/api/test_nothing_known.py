@@ -41,6 +41,7 @@ def nothing(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.traced_once("jax")
 @pytest.mark.slow
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(

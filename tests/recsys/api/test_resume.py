@@ -103,6 +103,7 @@ def test_accumulators_of_adagrad_are_resumed(
     )
 
 
+@pytest.mark.traced_once("jax")
 def test_tables_that_are_trained_by_rows_are_resumed(
     settings: Settings, tmp_path: Path
 ) -> None:

@@ -109,6 +109,7 @@ def test_labels_in_the_thousands_do_not_drown_a_binary_task(
     assert tasks["price"]["rmse"] < 0.3 * tasks["price"]["constant"]["rmse"]
 
 
+@pytest.mark.traced_once("jax")
 def test_decision_and_definition_of_the_loss(
     trained: Path, shop: Dataset
 ) -> None:
@@ -215,6 +216,7 @@ def test_resumed_run_ends_as_an_uninterrupted_one(
     assert metrics["test"]["loss"] == pytest.approx(expected["loss"], rel=1e-5)
 
 
+@pytest.mark.traced_once("jax")
 @pytest.mark.draws
 def test_odd_labels_train(
     shop: Dataset, train_shop: Callable[..., Any], tmp_path: Path

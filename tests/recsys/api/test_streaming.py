@@ -73,6 +73,7 @@ def assert_same_content(run: Path, other: Path) -> None:
     tree.map_structure(assert_close, content(run), content(other))
 
 
+@pytest.mark.traced_once("jax")
 def test_a_training_is_that_of_rows_in_memory(
     run: Path, streamed: Path
 ) -> None:
@@ -205,6 +206,7 @@ def test_a_training_is_resumed_in_the_middle_of_an_epoch(
     assert_same_content(tmp_path / "halves", tmp_path / "whole")
 
 
+@pytest.mark.traced_once("jax")
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("texts", [False, True], ids=["ints", "texts"])
 def test_lists_grow_longer_in_a_training_that_goes_on(

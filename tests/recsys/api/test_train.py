@@ -47,6 +47,7 @@ def test_run_folder_is_complete(run: Path) -> None:
     assert list((run / "tensorboard").rglob("events.*"))
 
 
+@pytest.mark.traced_once("jax")
 def test_history_and_metrics_agree(run: Path) -> None:
     history = pd.read_csv(run / "history.csv")
     assert history["epoch"].tolist() == [1, 2]
@@ -105,6 +106,7 @@ def test_weights_of_every_epoch_are_recorded(run: Path) -> None:
     assert not (first == last).all()
 
 
+@pytest.mark.traced_once("jax")
 def test_configuration_repeats_the_run(
     run: Path, settings: Settings, tmp_path: Path
 ) -> None:
@@ -141,6 +143,7 @@ def test_loss_is_the_mean_over_the_labelled_rows(
     assert history["loss"][0] == pytest.approx(metrics["loss"], rel=1e-4)
 
 
+@pytest.mark.traced_once("jax")
 @pytest.mark.draws
 def test_learns(settings: Settings, tmp_path: Path) -> None:
     fields = settings(

@@ -51,6 +51,7 @@ def test_resumed_run_ends_as_an_uninterrupted_one(
     assert config["weighting"] == name
 
 
+@pytest.mark.traced_once("jax")
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "changes",

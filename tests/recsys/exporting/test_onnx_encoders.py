@@ -144,6 +144,7 @@ def test_hashes_of_every_length_and_sign() -> None:
     assert received.tolist() == fitted.encode(column).tolist()
 
 
+@pytest.mark.traced_once("tensorflow")
 @pytest.mark.slow
 def test_hashes_of_characters_of_every_length() -> None:
     """From one to four bytes, over the end of a word, and none at all."""

@@ -18,6 +18,8 @@ from recsys.models.calibration.calibration import CALIBRATORS
 from recsys.models.calibration.calibration import Calibration
 from tests.examples import examples
 
+pytestmark = pytest.mark.traced_once("tensorflow")
+
 METHODS = list(CALIBRATORS)
 
 

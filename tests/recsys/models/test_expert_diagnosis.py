@@ -157,6 +157,7 @@ def test_values_against_numpy(
         assert shares[task] == pytest.approx(expected)
 
 
+@pytest.mark.traced_once("tensorflow")
 def test_planted_troubles(tiny: Dataset) -> None:
     """A gate of one set, a dead expert, dead units, a task without gradient."""
     model, inputs, labels = made(tiny)
@@ -262,6 +263,7 @@ def test_native_experts_have_weight_in_each_row(tiny: Dataset) -> None:
     assert banks["watch"].load["rating"].max() < 1
 
 
+@pytest.mark.traced_once("tensorflow")
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("group", ["act", "one"])
 def test_a_hierarchy_has_levels_of_groups_and_of_tasks(

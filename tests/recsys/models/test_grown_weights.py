@@ -15,6 +15,8 @@ from recsys.models.id_embedding import table_widths
 from recsys.models.ranker import Ranker
 from recsys.training.resolve_config import resolve_config
 
+pytestmark = pytest.mark.traced_once("tensorflow")
+
 SCHEMA = Schema(
     "shop",
     {

@@ -89,6 +89,7 @@ def gate(shape: tuple[int, int, int], num_experts: int) -> int:
     return (height * width * channels + 1) * num_experts
 
 
+@pytest.mark.traced_once("jax")
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "shape", "num_tasks", "kind", "expected"),
@@ -168,6 +169,7 @@ def test_published_numbers_of_experts() -> None:
     }
 
 
+@pytest.mark.traced_once("jax")
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "name", [name for name in GATES if gate_class(name).feature_rank]

@@ -61,6 +61,7 @@ def build(tiny: Dataset, interaction: str) -> Ranker:
     return build_ranker(resolve_config(config, tiny.schema), tiny)
 
 
+@pytest.mark.traced_once("tensorflow")
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("interaction", INTERACTIONS)
 def test_a_ranker_keeps_its_interaction(

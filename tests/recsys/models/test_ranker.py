@@ -38,6 +38,7 @@ def predict(ranker: Ranker, frame: pd.DataFrame) -> dict[str, Any]:
     return {task: to_numpy(values) for task, values in outputs.items()}
 
 
+@pytest.mark.traced_once("tensorflow")
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("gate", GATES)
 def test_predicts_with_every_gate(gate: str, tiny: Dataset) -> None:
@@ -50,6 +51,7 @@ def test_predicts_with_every_gate(gate: str, tiny: Dataset) -> None:
     assert all(values.dtype == np.float32 for values in outputs.values())
 
 
+@pytest.mark.traced_once("tensorflow")
 def test_has_the_published_sizes(tiny: Dataset) -> None:
     config = TrainConfig("synthetic", "run", preset="movielens")
     ranker = build_ranker(resolve_config(config, tiny.schema), tiny)

@@ -20,6 +20,8 @@ from recsys.private_names import each_layer
 from recsys.tables.variable_values import assign
 from recsys.training.resolve_config import resolve_config
 
+pytestmark = pytest.mark.traced_once("tensorflow")
+
 LARGE = 2**53
 SCHEMA = Schema(
     "shop",

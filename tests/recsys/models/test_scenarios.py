@@ -179,6 +179,7 @@ def test_star_dense_is_a_product_of_its_own_for_each_row(
     np.testing.assert_allclose(received, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.traced_once("tensorflow")
 def test_every_scenario_begins_with_the_shared_weights(
     rng: np.random.Generator,
 ) -> None:
@@ -264,6 +265,7 @@ def test_inference_uses_running_means_and_changes_none() -> None:
         np.testing.assert_array_equal(array(weight), held)
 
 
+@pytest.mark.traced_once("tensorflow")
 def test_a_star_head(rng: np.random.Generator) -> None:
     head = StarHead(2, [4], 1, "sigmoid")
     tower, features = (
@@ -279,6 +281,7 @@ def test_a_star_head(rng: np.random.Generator) -> None:
     np.testing.assert_allclose(received, expected, rtol=1e-4)
 
 
+@pytest.mark.traced_once("tensorflow")
 @pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
 @pytest.mark.parametrize("kind", [PEPNet, Star])
 def test_half_precision(kind: Any, policy: str) -> None:
@@ -407,6 +410,7 @@ ARCHITECTURES: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.traced_once("tensorflow")
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize("scenario_model", MODELS)
 @pytest.mark.parametrize(
@@ -429,6 +433,7 @@ def test_goes_with_every_architecture(
     assert np.allclose(expected["why"].sum(axis=1), 1, atol=1e-5)
 
 
+@pytest.mark.traced_once("tensorflow")
 @pytest.mark.parametrize("scenario_model", MODELS)
 def test_every_weight_is_trained(scenario_model: str) -> None:
     before, ranker = begun_and_trained(scenario_model)
@@ -440,6 +445,7 @@ def test_every_weight_is_trained(scenario_model: str) -> None:
     assert still == []
 
 
+@pytest.mark.traced_once("tensorflow")
 @pytest.mark.parametrize("scenario_model", MODELS)
 def test_unknown_missing_and_new_scenarios_are_one(
     scenario_model: str,
@@ -467,6 +473,7 @@ def test_unknown_missing_and_new_scenarios_are_one(
         assert not np.allclose(unknown[task], values)
 
 
+@pytest.mark.traced_once("tensorflow")
 def test_the_unknown_scenario_of_star_has_shared_weights_alone() -> None:
     ranker = build("star", gate="softmax")
     ranker.set_weights(trained("star").get_weights())

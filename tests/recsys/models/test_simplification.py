@@ -16,6 +16,8 @@ from recsys.models.simplification import without_unused_experts
 from recsys.private_names import each_layer
 from recsys.training.resolve_config import resolve_config
 
+pytestmark = pytest.mark.traced_once("tensorflow")
+
 CONFIG = TrainConfig(
     "tiny",
     "run",

@@ -39,6 +39,7 @@ def table(lengths: list[int], texts: bool) -> pd.DataFrame:
     )
 
 
+@pytest.mark.traced_once("jax")
 @pytest.mark.parametrize("texts", [False, True], ids=["ints", "texts"])
 def test_lists_may_be_longer_than_those_before(
     texts: bool, tmp_path: Path

@@ -25,6 +25,8 @@ from recsys.training.batches import TrainingBatches
 from recsys.training.batches import create_batches
 from recsys.training.resolve_config import resolve_config
 
+pytestmark = pytest.mark.traced_once("tensorflow")
+
 # Text, and integers that a float64 does not tell apart.
 USERS: Any = {
     "text": ["ann", "bob", "eve", "joe"],

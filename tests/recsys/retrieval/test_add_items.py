@@ -43,6 +43,7 @@ def grown_run(
     return out
 
 
+@pytest.mark.traced_once("jax")
 def test_known_items_stay_what_they_are(
     retrieving_run: Path, grown_run: Path, films: Dataset, ids: IdKinds
 ) -> None:
@@ -64,6 +65,7 @@ def test_known_items_stay_what_they_are(
     np.testing.assert_array_equal(found[:, :1], genres[:, :1])
 
 
+@pytest.mark.traced_once("tensorflow")
 def test_new_items_are_found_by_their_features(
     grown_run: Path, films: Dataset, ids: IdKinds
 ) -> None:
@@ -77,6 +79,7 @@ def test_new_items_are_found_by_their_features(
     assert (scores.argmax(axis=1) == of_genre).mean() > 0.9  # By chance 1/3.
 
 
+@pytest.mark.traced_once("jax")
 def test_rows_with_new_items_are_found_then(
     retrieving_run: Path, grown_run: Path
 ) -> None:

@@ -156,6 +156,7 @@ def test_the_item_is_not_what_a_query_is_told(
     np.testing.assert_array_equal(*map(ops.convert_to_numpy, queries))
 
 
+@pytest.mark.traced_once("jax")
 @pytest.mark.slow
 @pytest.mark.sampled(2)
 @of_one_kind("table_optimizer", ["adam", "lazy-adam"])
@@ -225,6 +226,7 @@ def own_run(
     )
 
 
+@pytest.mark.traced_once("jax")
 @pytest.mark.sampled(2)
 @pytest.mark.slow
 def test_a_run_retrieves_what_is_watched(own_run: Path) -> None:
@@ -250,6 +252,7 @@ def test_the_index_is_saved_and_up_to_date(own_run: Path) -> None:
     np.testing.assert_allclose(scores[0], (saved @ query[0])[order], rtol=1e-4)
 
 
+@pytest.mark.traced_once("tensorflow")
 @pytest.mark.sampled(2)
 @pytest.mark.slow
 @pytest.mark.parametrize("exclude", [False, True])

@@ -69,6 +69,7 @@ def loss_of(ranker: TwoTower, inputs: Arrays) -> float:
     return float(ops.convert_to_numpy(sum(ranker.retrieval.losses)))
 
 
+@pytest.mark.traced_once("tensorflow")
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("options", [{}, {"temperature": 0.5}])
 def test_the_loss_is_that_of_the_rows(
@@ -244,6 +245,7 @@ def test_it_goes_on_within_an_epoch(
     assert losses.iloc[-1] < losses[0]
 
 
+@pytest.mark.traced_once("jax")
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("optimizer", ["adam", "lazy-adam"])
 def test_towers_learn_whose_films_are_whose(

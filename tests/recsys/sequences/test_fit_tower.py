@@ -23,6 +23,7 @@ def after(place: int) -> str:
     return f"i{(place + 1) % 12}"
 
 
+@pytest.mark.traced_once("jax")
 @pytest.mark.slow
 def test_the_tower_learns_what_comes_next(run: Run) -> None:
     losses = epochs_of(run)["loss"]
@@ -52,6 +53,7 @@ def test_what_was_saved_measures_the_same(run: Run, data: Path) -> None:
     assert run.read_config().ranker is False
 
 
+@pytest.mark.traced_once("jax")
 @pytest.mark.slow
 def test_a_known_user_gets_what_follows_the_training_rows(
     run: Run, data: Path
@@ -77,6 +79,7 @@ def test_a_known_user_gets_what_follows_the_training_rows(
         assert after(place) in found["item"].tolist()[:2]
 
 
+@pytest.mark.traced_once("jax")
 def test_items_of_the_history_are_left_out(run: Run) -> None:
     given: Any = {"history": "new|i3|i4"}
     found = recsys.recommend(
@@ -125,6 +128,7 @@ def test_a_refit_learns_from_the_validation_split_too(
     )
 
 
+@pytest.mark.traced_once("jax")
 def test_tasks_without_a_ranker_are_measured_by_their_constants(
     run: Run, data: Path
 ) -> None:

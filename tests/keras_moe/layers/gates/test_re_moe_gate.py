@@ -83,6 +83,7 @@ def test_an_example_with_nan_stays_one():
     np.testing.assert_array_equal(weights[1], WEIGHTS[0])
 
 
+@pytest.mark.traced_once("jax")
 @pytest.mark.slow
 def test_training_comes_to_k_experts_an_example(rng):
     inputs = rng.normal(size=(64, 8)).astype("float32")

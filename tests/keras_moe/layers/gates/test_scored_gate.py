@@ -247,6 +247,7 @@ def trained_balance(scores: str, balance: str | None) -> float:
     return float(load_balance(routing["load_per_expert"]))
 
 
+@pytest.mark.traced_once("jax")
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("scores", ["softmax", "sigmoid"])
 def test_training_evens_a_load_that_stays_uneven_without(scores: str) -> None:

@@ -47,6 +47,7 @@ def loss_of_a_batch(
     return float(ops.convert_to_numpy(loss))
 
 
+@pytest.mark.traced_once("tensorflow")
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("use", ["embeddings", "vectors"])
 @pytest.mark.parametrize("correction", ["training", "scores"])
@@ -97,6 +98,7 @@ def test_scores_with_a_temperature_are_cosines(
     np.testing.assert_allclose(items, 1.0, rtol=1e-5)
 
 
+@pytest.mark.traced_once("jax")
 @pytest.mark.slow
 @pytest.mark.sampled(4)
 @of_one_kind("name", list(RETRIEVAL_LOSSES))
