@@ -34,6 +34,7 @@ def find_examples() -> Iterator[doctest.DocTest]:
                     yield test
 
 
+@pytest.mark.traced_once("tensorflow")
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "example", [pytest.param(test, id=test.name) for test in find_examples()]

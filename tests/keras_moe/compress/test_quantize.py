@@ -20,6 +20,7 @@ from tests.keras_moe.compress.models import outputs_of
 from tests.keras_moe.compress.models import sequential
 
 
+@pytest.mark.traced_once("tensorflow")
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("kind", KINDS)
 def test_any_kind_of_model_is_quantized(kind: str) -> None:

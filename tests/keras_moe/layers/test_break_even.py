@@ -222,6 +222,7 @@ def test_auto_as_shipped_decides_for_a_list_by_the_share(
     assert_equal(*outputs)
 
 
+@pytest.mark.traced_once("tensorflow")
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("most", [2, 4])
 @pytest.mark.parametrize(("n", "width"), [(16, 128), (4, 8)])

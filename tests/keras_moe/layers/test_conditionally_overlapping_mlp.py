@@ -341,6 +341,7 @@ def test_padding_is_passed_on():
     assert to_numpy(outputs._keras_mask).tolist() == [[True, False]]
 
 
+@pytest.mark.traced_once("tensorflow")
 def test_overlap_rises_with_similarity_and_sparsity_sharpens_it(rng):
     """Figure 2: (a) of the masks, (b) of the masked activations."""
     wanted = np.linspace(0, 0.95, 400)[:, None]

@@ -95,6 +95,7 @@ def assert_nothing_twice(arrays: list) -> None:
         assert (one[:size] != other[:size]).any()
 
 
+@pytest.mark.traced_once("jax")
 @pytest.mark.parametrize("make", MODELS)
 def test_an_instance_that_has_served_before_draws_the_same(make: Make) -> None:
     initializer = keras.initializers.RandomUniform(seed=3)

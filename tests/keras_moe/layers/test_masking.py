@@ -23,6 +23,8 @@ from tests.keras_moe.layers.gates.registry import make_inputs
 from tests.keras_moe.layers.given_gate import GivenGate
 from tests.keras_moe.layers.given_gate import balanced
 
+pytestmark = pytest.mark.traced_once("tensorflow")
+
 MASK = np.array([[True, True, False], [False, True, True]])
 # Noise would be another for another number of rows.
 WITHOUT_NOISE = [

@@ -94,6 +94,7 @@ def test_routing_is_recorded_on_request_only(x: np.ndarray) -> None:
     assert ((weights["watch"] > 0).sum(axis=-1) == 2).all()
 
 
+@pytest.mark.traced_once("tensorflow")
 @pytest.mark.usefixtures("sparse_pays")
 @pytest.mark.parametrize("execution", ["dense", "sparse"])
 def test_a_mixture_among_the_experts_is_not_recorded(

@@ -169,6 +169,7 @@ def test_it_computes_what_the_paper_says(x: np.ndarray) -> None:
         np.testing.assert_allclose(to_numpy(outputs[task]), z[task], atol=1e-5)
 
 
+@pytest.mark.traced_once("tensorflow")
 @pytest.mark.usefixtures("sparse_pays")
 @pytest.mark.parametrize("execution", ["sparse", "auto"])
 def test_levels_may_run_sparse(execution: str, x: np.ndarray) -> None:

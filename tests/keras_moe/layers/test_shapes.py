@@ -19,7 +19,10 @@ from keras_moe.layers import TopKGate
 from tests.keras_moe.layers.gates import registry
 from tests.keras_moe.layers.gates.registry import build_gate
 
-pytestmark = pytest.mark.usefixtures("sparse_pays")
+pytestmark = [
+    pytest.mark.usefixtures("sparse_pays"),
+    pytest.mark.traced_once("jax"),
+]
 
 EXECUTIONS = ("dense", "sparse", "auto")
 

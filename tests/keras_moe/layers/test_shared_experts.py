@@ -160,6 +160,7 @@ def test_a_row_with_nan_is_no_others_affair(rng: np.random.Generator) -> None:
     )
 
 
+@pytest.mark.traced_once("tensorflow")
 @pytest.mark.eager
 def test_layers_may_need_the_whole_batch_and_add_losses(
     rng: np.random.Generator,

@@ -135,6 +135,7 @@ def test_sample_weights_count_in_proportion(name):
     np.testing.assert_allclose(result(metric), expected[name], rtol=1e-5)
 
 
+@pytest.mark.traced_once("tensorflow")
 @pytest.mark.sampled(2)
 @every_metric
 def test_uneven_batches_give_what_the_whole_gives(name):

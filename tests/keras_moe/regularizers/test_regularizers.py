@@ -7,6 +7,8 @@ from keras.ops import convert_to_numpy as to_numpy
 from keras_moe import regularizers
 from tests.gradients import gradient
 
+pytestmark = pytest.mark.traced_once("tensorflow")
+
 MASK = np.array([[True, True, False], [False, True, True]])
 
 

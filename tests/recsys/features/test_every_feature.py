@@ -84,6 +84,7 @@ def test_the_experts_see_finite_vectors_of_the_width(case: Case) -> None:
     assert np.isfinite(seen).all()
 
 
+@pytest.mark.traced_once("tensorflow")
 @pytest.mark.sampled(2)
 def test_no_row_and_one_row(case: Case) -> None:
     kind, column = case
@@ -93,6 +94,7 @@ def test_no_row_and_one_row(case: Case) -> None:
         assert seen.shape == (count, fitted.width(DIM))
 
 
+@pytest.mark.traced_once("tensorflow")
 def test_nothing_but_missing_values(case: Case) -> None:
     kind, column = case
     nothing = kind.check(pd.Series([None, None], dtype=object), "a.csv")

@@ -12,6 +12,8 @@ from recsys.config.train_config import TrainConfig
 from recsys.models.architectures import TableArchitectures
 from recsys.models.gates import gate_class
 
+pytestmark = pytest.mark.traced_once("tensorflow")
+
 TASKS = ["watch", "rating"]
 
 

@@ -12,6 +12,8 @@ from recsys.models.compact_rows import CompactRows
 from recsys.models.id_embedding import IdEmbedding
 from recsys.private_names import table_of
 
+pytestmark = pytest.mark.traced_once("tensorflow")
+
 
 def embedding(dtype: str = "float32") -> IdEmbedding:
     layer = IdEmbedding(11, 5, dtype=dtype)

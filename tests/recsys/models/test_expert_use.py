@@ -8,6 +8,8 @@ from recsys.metrics import ExpertUse
 from recsys.models.expert_use import batch_use
 from recsys.models.expert_use import whole_use
 
+pytestmark = pytest.mark.traced_once("tensorflow")
+
 
 def used(batches: list[Any], rows: int) -> ExpertUse:
     """Runs batches as `predict` does; the rows beyond the split do not count.

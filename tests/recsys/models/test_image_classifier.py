@@ -281,6 +281,7 @@ def test_scores_are_the_predictions_and_the_experts() -> None:
         assert scores.experts[task].tolist() == [3] * 20
 
 
+@pytest.mark.traced_once("jax")
 @pytest.mark.parametrize(
     ("other", "message"),
     [

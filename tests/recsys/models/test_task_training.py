@@ -92,6 +92,7 @@ def test_tables_are_trained_by_rows() -> None:
     np.testing.assert_array_equal(changed, [True, True, True, False, False])
 
 
+@pytest.mark.traced_once("jax")
 def test_what_the_loss_consists_of_is_logged() -> None:
     model = made(Noting)
     model.log_losses(["retrieval_loss"])
@@ -107,6 +108,7 @@ def test_what_the_loss_consists_of_is_logged() -> None:
     assert "total_loss" not in {one.name for one in made(Plain).metrics}
 
 
+@pytest.mark.traced_once("jax")
 def test_what_nobody_logs_is_noted_nowhere() -> None:
     history, _ = trained(made(Noting), keras.optimizers.SGD(0.1))
     plain, _ = trained(made(Plain), keras.optimizers.SGD(0.1))

@@ -231,6 +231,13 @@ def test_top_expert_of_moesart_is_that_with_the_largest_logit(
         assert (top[task] != first).any()
 
 
+@pytest.fixture
+def _umap_is_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numba compiles it for several times as long as it takes on few rows."""
+    monkeypatch.setattr("numba.config.DISABLE_JIT", True)
+
+
+@pytest.mark.usefixtures("_umap_is_not_compiled")
 def test_embeddings_of_several_runs_are_one_figure(
     trained: dict[str, Trained],
 ) -> None:

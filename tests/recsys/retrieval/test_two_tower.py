@@ -116,6 +116,7 @@ def test_ranking_needs_no_variable_of_the_towers(two_tower: TwoTower) -> None:
     assert ranking | towers == {id(each) for each in two_tower.variables}
 
 
+@pytest.mark.traced_once("jax")
 @pytest.mark.parametrize(
     ("retrieval", "message"),
     [

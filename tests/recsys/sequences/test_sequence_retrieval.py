@@ -45,6 +45,7 @@ def array(tensor: Any) -> Any:
     return ops.convert_to_numpy(tensor)
 
 
+@pytest.mark.traced_once("tensorflow")
 def test_an_item_is_its_own_vector_and_what_its_features_add() -> None:
     layer: ItemVectors = retrieval().item_tower
     own, table, kernel = (array(weight) for weight in layer.trainable_weights)
@@ -66,6 +67,7 @@ def test_the_catalogue_is_of_the_features_it_was_filled_with() -> None:
     )
 
 
+@pytest.mark.traced_once("tensorflow")
 @pytest.mark.parametrize("temperature", [None, 0.05])
 def test_a_query_is_that_of_the_last_item_however_long_the_padding(
     temperature: float | None,
@@ -89,6 +91,7 @@ def test_a_query_is_that_of_the_last_item_however_long_the_padding(
         np.testing.assert_allclose(np.linalg.norm(units, axis=1), 1, rtol=1e-4)
 
 
+@pytest.mark.traced_once("tensorflow")
 def test_an_empty_history_is_that_of_an_unknown_item() -> None:
     tower = retrieval().query_tower
     empty = np.full((1, LENGTH), -1, np.int32)

@@ -306,6 +306,7 @@ def test_lazy_adam_is_adam_where_every_step_touches_every_row() -> None:
     assert_equal(weights_of(lazy), weights_of(adam))
 
 
+@pytest.mark.traced_once("jax")
 def test_smaller_tables_are_trained_by_the_inner_optimizer() -> None:
     ids = draw_once(1)
     adam = compiled(keras.optimizers.AdamW(RATE), base=Scores)
@@ -436,6 +437,7 @@ def test_tables_that_are_not_trainable_stay_as_they_are() -> None:
     np.testing.assert_array_equal(weights_of(model)[0], before[0])
 
 
+@pytest.mark.traced_once("jax")
 def test_other_optimizers_train_the_model_as_ever() -> None:
     ids = draw({"item": 1})
     plain = compiled(keras.optimizers.Adam(RATE), base=Scores)

@@ -169,6 +169,7 @@ def test_logged_loss_has_the_fixed_weights(name: str) -> None:
     }
 
 
+@pytest.mark.traced_once("jax")
 @pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", WEIGHTINGS)
 def test_a_task_of_weight_0_takes_no_part(name: str) -> None:

@@ -77,6 +77,7 @@ def test_two_levels_compute_what_the_paper_says(
     assert_all_close([*outputs.values()], [streams["a"], streams["b"]])
 
 
+@pytest.mark.traced_once("tensorflow")
 @pytest.mark.usefixtures("sparse_pays")
 @pytest.mark.parametrize("execution", ["dense", "sparse"])
 def test_a_loss_changes_no_other_tasks_experts_and_inputs(

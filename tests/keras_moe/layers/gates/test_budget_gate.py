@@ -185,6 +185,7 @@ def test_a_budget_in_training_replaces_the_draws(rng):
     assert counts_of(weights).mean() == pytest.approx(3, rel=0.001)
 
 
+@pytest.mark.traced_once("jax")
 def test_thresholds_of_large_batches_are_those_of_samples(rng):
     gate = BudgetGate(GivenGate(N), k=2)
     batch = draw_weights(rng, 20_000)
@@ -227,6 +228,7 @@ def test_unless_given_training_draws_all_that_there_are(inner, k, largest):
 positive = st.floats(2**-10, 1, width=32)
 
 
+@pytest.mark.traced_once("tensorflow")
 @examples(30)
 @given(
     weights=hnp.arrays("float32", (4, 6), elements=positive),
@@ -375,6 +377,7 @@ def test_sparse_execution_is_dense_execution_at_any_budget(training, rng):
         np.testing.assert_allclose(values, expected, rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.traced_once("tensorflow")
 @pytest.mark.eager
 @pytest.mark.usefixtures("sparse_pays")
 def test_execution_plans_for_the_budget_of_the_call(rng, monkeypatch):
@@ -590,6 +593,7 @@ def test_a_mixture_refuses_a_budget_that_its_gates_do_not_take(gate, rng):
         mixture(x, budget=2)
 
 
+@pytest.mark.traced_once("tensorflow")
 def test_thresholds_are_set_to_those_of_examples(rng):
     gate = given_gate()
     rows = draw_weights(rng, 50, 3)

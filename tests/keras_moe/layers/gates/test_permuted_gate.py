@@ -120,6 +120,7 @@ def shared_by_two():
     return MMoE(gates, MLPExperts(4, 3)), permutation
 
 
+@pytest.mark.traced_once("tensorflow")
 @pytest.mark.eager
 def test_a_shared_permutation_counts_once(x):
     mixture, permutation = shared_by_two()
@@ -166,6 +167,7 @@ def test_after_the_search_all_executions_agree(execution, training, rng):
     )
 
 
+@pytest.mark.traced_once("tensorflow")
 @pytest.mark.usefixtures("sparse_pays")
 @pytest.mark.parametrize("bounded", [False, True])
 def test_after_the_search_few_experts_are_evaluated(bounded, rng, monkeypatch):

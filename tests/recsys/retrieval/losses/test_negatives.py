@@ -18,6 +18,8 @@ from recsys.retrieval.negatives import UniformNegatives
 from recsys.retrieval.negatives import hardest
 from tests.examples import examples
 
+pytestmark = pytest.mark.traced_once("tensorflow")
+
 KINDS = [Negatives, UniformNegatives, MixedNegatives, AllItems]
 NUM_ITEMS, COUNT = 9, 6
 
