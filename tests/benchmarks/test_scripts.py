@@ -257,7 +257,7 @@ def test_hostile_requests(run: Run) -> None:
     """All are refused, and no other fails."""
     (line,) = run(
         "serving.py",
-        "--parts hostile --formats onnx --hostile-seconds 4 --hostile 0.5",
+        "--parts hostile --formats onnx --hostile-seconds 1.5 --hostile 0.5",
     )
     assert line["health"]["failed"] == {}
     assert line["health"]["checks"] > 0
