@@ -75,6 +75,7 @@ def test_training_moves_the_gates_and_leaves_the_experts(
     assert (tmp_path / "weights.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.traced_once("tensorflow")
 def test_measures_by_hand(script: ModuleType) -> None:
     problem = script.make_problem(50, seed=0)
     model = script.make_model(

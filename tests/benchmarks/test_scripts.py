@@ -48,6 +48,7 @@ def run(
 TINY = "--experts 4 --rows 8 --width 4 --runs 1"
 
 
+@pytest.mark.traced_once("jax")
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     "arguments",

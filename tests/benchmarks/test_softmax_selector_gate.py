@@ -113,6 +113,7 @@ def test_annealing_ends_in_one_expert_per_selector(gates: ModuleType) -> None:
     assert all(np.isfinite(grad).all() for grad in grads)
 
 
+@pytest.mark.traced_once("tensorflow")
 @pytest.mark.parametrize(
     ("name", "arguments", "losses", "counters"),
     [

@@ -83,6 +83,7 @@ def test_public_names_and_signatures_are_those_of_the_listing() -> None:
     )
 
 
+@pytest.mark.once("torch")
 def test_nothing_but_public_names_is_used_outside() -> None:
     used = {
         f"{file.relative_to(ROOT)}: {name}"

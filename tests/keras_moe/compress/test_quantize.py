@@ -68,6 +68,7 @@ def cgc() -> keras.layers.Layer:
     )
 
 
+@pytest.mark.traced_once("tensorflow")
 @pytest.mark.parametrize(
     ("layer", "banks", "shape"),
     [

@@ -60,6 +60,7 @@ LAYERS: dict[str, Callable[[], keras.layers.Layer]] = {
 }
 
 
+@pytest.mark.traced_once("tensorflow")
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "dtype"),

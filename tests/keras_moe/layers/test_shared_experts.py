@@ -59,6 +59,7 @@ def test_their_outputs_are_added_with_weight_one() -> None:
     assert to_numpy(output).tolist() == [[212.0], [331.5]]
 
 
+@pytest.mark.traced_once("tensorflow")
 @pytest.mark.usefixtures("sparse_pays")
 @pytest.mark.parametrize("execution", EXECUTIONS)
 def test_each_task_gets_them_in_every_execution(

@@ -71,6 +71,7 @@ def model_of(layer: keras.layers.Layer) -> keras.Model:
     return keras.Model(x, layer(x))
 
 
+@pytest.mark.traced_once("tensorflow")
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("copy", COPIES)
 @pytest.mark.parametrize("make", MIXTURES)

@@ -78,6 +78,7 @@ def test_equal_logits_stay_equal():
     np.testing.assert_allclose(np.exp(log_soft), 1 / 3, rtol=1e-5)
 
 
+@pytest.mark.traced_once("jax")
 def test_random_logits_end_at_their_assignment(rng):
     """With the published iterations 199 of 200 such matrices do not."""
     anneal = compiled(lambda logits: log_annealed_sinkhorn(logits, 1e-7, 160))

@@ -75,6 +75,7 @@ def test_a_checked_column_passes_the_check_unchanged(case: Case) -> None:
     assert_series_equal(kind.check(column, "a.csv"), column)
 
 
+@pytest.mark.traced_once("tensorflow")
 @pytest.mark.sampled(2)
 def test_the_experts_see_finite_vectors_of_the_width(case: Case) -> None:
     kind, column = case

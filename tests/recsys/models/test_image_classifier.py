@@ -240,6 +240,7 @@ def test_pixels_are_scaled_to_one() -> None:
     assert tuple(pixels.shape) == (1, 256)
 
 
+@pytest.mark.traced_once("jax")
 @pytest.mark.parametrize("name", ["top-k", "moesart"])
 def test_sparse_execution_gives_the_same_as_dense(name: str) -> None:
     images = dataset().split("test")
@@ -269,6 +270,7 @@ def test_saved_model_predicts_the_same(tmp_path: Path) -> None:
         np.testing.assert_array_equal(values, expected[task])
 
 
+@pytest.mark.traced_once("jax")
 def test_scores_are_the_predictions_and_the_experts() -> None:
     model, images = build(k=3), dataset().split("test")
     scores = Scorer(model, batch_size=8).score(images)

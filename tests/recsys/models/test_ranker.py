@@ -71,6 +71,7 @@ def test_hash_gates_route_by_the_hash_feature(tiny: Dataset) -> None:
     assert ranker.mixture.gates["watch"].table.shape == (13,)
 
 
+@pytest.mark.traced_once("tensorflow")
 @pytest.mark.parametrize("gate", ["hash", "hash+"])
 def test_an_id_has_the_same_expert_in_all_tasks_unless_told_otherwise(
     gate: str, tiny: Dataset
@@ -87,6 +88,7 @@ def test_an_id_has_the_same_expert_in_all_tasks_unless_told_otherwise(
         assert same.all() if tables == "shared" else same.mean() < 0.7
 
 
+@pytest.mark.traced_once("tensorflow")
 @pytest.mark.parametrize("k", [1, 2, 3])
 def test_experts_choose_k_of_themselves_for_an_example_on_average(
     k: int, tiny: Dataset
@@ -158,6 +160,7 @@ def test_works_with_a_single_task_and_numbers_alone(tiny: Dataset) -> None:
         build(one, gate="hash")
 
 
+@pytest.mark.traced_once("tensorflow")
 def test_scores_are_the_predictions_and_the_experts(tiny: Dataset) -> None:
     ranker = build(tiny, gate="top-k", k=3)
     frame = tiny.split("test")
@@ -184,6 +187,7 @@ def test_scores_are_the_predictions_and_the_experts(tiny: Dataset) -> None:
     assert scores.evaluated.tolist() == of_any_task.tolist()
 
 
+@pytest.mark.traced_once("tensorflow")
 def test_experts_that_run_are_not_counted_where_tasks_have_their_own(
     tiny: Dataset,
 ) -> None:
@@ -194,6 +198,7 @@ def test_experts_that_run_are_not_counted_where_tasks_have_their_own(
     assert Scorer(moe).score(frame).evaluated.tolist() == [3] * 40
 
 
+@pytest.mark.traced_once("tensorflow")
 def test_stem_has_embeddings_of_each_task_beside_shared_ones(
     tiny: Dataset,
 ) -> None:

@@ -133,6 +133,7 @@ def test_rows_count_by_their_weight(fields: Fields, films: Dataset) -> None:
     )
 
 
+@pytest.mark.traced_once("tensorflow")
 @pytest.mark.sampled(2)
 def test_inference_has_no_retrieval_loss(
     fields: Fields, films: Dataset

@@ -139,6 +139,7 @@ def test_hstu_block_is_that_of_the_formula(rng: np.random.Generator) -> None:
         np.testing.assert_allclose(received, expected, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.traced_once("jax")
 @pytest.mark.parametrize("name", BLOCKS)
 def test_a_changed_position_changes_nothing_before_it(
     name: str, rng: np.random.Generator
@@ -156,6 +157,7 @@ def test_a_changed_position_changes_nothing_before_it(
         assert np.abs(after[:, place:] - before[:, place:]).max() > 1e-2
 
 
+@pytest.mark.traced_once("tensorflow")
 @pytest.mark.parametrize("name", BLOCKS)
 def test_padding_changes_nothing_wherever_it_stands(
     name: str, rng: np.random.Generator

@@ -121,6 +121,7 @@ def test_what_is_fitted_to_a_training_split(kind: Task) -> None:
     assert bool(target_scales(data)) is kind.standardizable
 
 
+@pytest.mark.traced_once("tensorflow")
 @pytest.mark.sampled(2)
 @SEVERAL
 @pytest.mark.parametrize("standardised", [False, True])

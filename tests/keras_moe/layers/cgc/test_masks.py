@@ -8,6 +8,8 @@ from keras_moe.layers import record_routing
 from tests.keras_moe.layers.cgc.small_cgc import INPUTS
 from tests.keras_moe.layers.cgc.small_cgc import small_cgc
 
+pytestmark = pytest.mark.traced_once("tensorflow")
+
 MASK = np.array([[True, True, False], [False, True, True]])
 
 
