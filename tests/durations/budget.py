@@ -20,7 +20,7 @@ from tests.once import BACKENDS
 
 # CPU seconds, up to twice what the tests take on a quiet machine, as a busy one
 # adds up to a half of it.
-BUDGETS = {"none": 225, "tensorflow": 2300, "jax": 1900, "torch": 1600}
+BUDGETS = {"none": 225, "tensorflow": 1850, "jax": 1600, "torch": 1550}
 # Reasons to skip a test that are those of this machine, not of a backend.
 ABSENT = (
     "could not import",
