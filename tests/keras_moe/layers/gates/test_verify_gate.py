@@ -22,11 +22,7 @@ from tests.keras_moe.layers.given_gate import GivenGate
 from tests.keras_moe.layers.given_gate import balanced
 from tests.keras_moe.layers.given_gate import dense
 
-pytestmark = [
-    pytest.mark.traced_once("tensorflow"),
-    pytest.mark.eager,
-    pytest.mark.usefixtures("sparse_pays"),
-]
+pytestmark = [pytest.mark.eager, pytest.mark.usefixtures("sparse_pays")]
 
 N, ROWS = 5, 8
 
