@@ -3,6 +3,7 @@ from collections.abc import Callable
 from collections.abc import Collection
 from collections.abc import Sequence
 
+import keras
 from keras import ops
 
 from keras_moe.checks import check_choice
@@ -176,6 +177,7 @@ class Execution:
             few,
             lambda: self._run_sparse(rows, weights, budget, training),
             lambda: self._evaluation.dense(rows, weights, training),
+            computed_again=is_traced_by_jax(rows),
         )
 
     def _most_pairs(self, rows: Tensor) -> float | Tensor:
@@ -321,14 +323,29 @@ class Execution:
         condition: Tensor,
         first: Callable[[], list[Tensor]],
         second: Callable[[], list[Tensor]],
+        computed_again: bool = False,
     ) -> list[Tensor]:
-        """Runs one of two ways, decided for the batch within the graph."""
+        """Runs one of two ways, decided for the batch within the graph.
+
+        Args:
+            condition: Boolean scalar.
+            first: Called without arguments where it holds.
+            second: Called without arguments elsewhere.
+            computed_again: Whether the gradient computes `second` again rather
+                than keep its values. JAX fills those that one way keeps with
+                zeros in the other: of all experts on all rows, that takes
+                longer than to run a few. Defaults to `False`.
+        """
         states = random_states(self.experts)
         values = [state.value for state in states]
+
+        def run_second() -> tuple[list[Tensor], list[Tensor]]:
+            return run_isolated(second, states, values)
+
         outputs, values = ops.cond(
             condition,
             lambda: run_isolated(first, states, values),
-            lambda: run_isolated(second, states, values),
+            keras.remat(run_second) if computed_again else run_second,
         )
         for state, value in zip(states, values, strict=True):
             state.assign(value)

@@ -401,6 +401,32 @@ def test_dropout_trains_in_compiled_branches(
         assert (to_numpy(state) != start).any()
 
 
+@pytest.mark.parametrize("as_list", [False, True])
+def test_gradients_of_a_dense_batch_have_the_dropout_of_its_outputs(
+    as_list: bool, x: np.ndarray
+) -> None:
+    """JAX computes the experts again for them."""
+
+    def trained(execution: str) -> list[np.ndarray]:
+        keras.utils.set_random_seed(0)
+        inputs = keras.Input((INPUTS,))
+        weights = keras.Input((2,))
+        mixture = MoE(
+            GivenGate(2, k=1), experts_with_dropout(as_list), execution
+        )
+        model = keras.Model(
+            [inputs, weights], mixture(inputs, gate_inputs=weights)
+        )
+        model.compile(keras.optimizers.SGD(0.1), "mse")
+        # Each row has both experts, which is more than the gate's k.
+        rows = [x, balanced(ROWS, 2, 2)]
+        model.fit(rows, np.ones((ROWS, 4)), verbose=0, shuffle=False)
+        return [to_numpy(weight) for weight in model.trainable_weights]
+
+    for found, wanted in zip(trained("auto"), trained("dense"), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
 @pytest.mark.skipif(
     keras.backend.backend() != "tensorflow", reason="XLA under TensorFlow"
 )

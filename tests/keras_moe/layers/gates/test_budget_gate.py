@@ -413,9 +413,9 @@ def test_a_batch_above_its_budget_is_dense(rng, monkeypatch):
     sparse = []
     run_first_if = Execution._run_first_if
 
-    def spy(execution, condition, *ways):
+    def spy(execution, condition, *ways, **options):
         sparse.append(bool(condition))
-        return run_first_if(execution, condition, *ways)
+        return run_first_if(execution, condition, *ways, **options)
 
     monkeypatch.setattr(Execution, "_run_first_if", spy)
     mixture(x, weights)
