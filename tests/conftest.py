@@ -88,16 +88,6 @@ def pytest_configure(config: pytest.Config) -> None:
     starts = config.getoption("numprocesses", None)
     if config.getoption("--once") and not (starts and _worker() is None):
         Drawn.few = _backend() in ("tensorflow", "jax")
-        if _backend() == "tensorflow":
-            _leave_graphs_as_they_are()
-
-
-def _leave_graphs_as_they_are() -> None:
-    """Most run for a few steps: optimising them takes longer."""
-    import tensorflow as tf
-
-    options = {"disable_meta_optimizer": True}
-    tf.config.optimizer.set_experimental_options(options)
 
 
 def pytest_collection_modifyitems(
