@@ -124,7 +124,7 @@ def command_words(
 
     Example:
     >>> from recsys.config.train_config import TrainConfig
-    >>> given = {"task_weights": {"like": 2}, "ranker": False, "epochs": 10}
+    >>> given = {"task_weights": {"like": 2}, "ranker": False, "patience": 3}
     >>> command_words("train", TrainConfig, given)
     ['train', '--task-weight', 'like=2', '--no-ranker']
     """
