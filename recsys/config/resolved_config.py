@@ -163,7 +163,7 @@ def _defaults(config: TrainConfig) -> JsonObject:
         "standardize_targets": False,
         "retrieval_correction": IN_SCORES,
         "min_table_rows": 1,
-        "tower": DENSE if config.retrieval else None,
+        "tower": (config.sequence_tower or DENSE) if config.retrieval else None,
         "select": PARTS if config.trains_towers else TASKS,
         "backend": "tensorflow",  # Keras's own default.
     }

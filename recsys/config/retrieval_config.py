@@ -94,8 +94,9 @@ class RetrievalConfig(TowerConfig):
         targets = self.retrieval_exclude_seen_targets
         seen = self.retrieval_exclude_seen is not False
         check_flag_with(name, seen, f"{name}_targets", targets)
-        has_tower = self.tower is not None
-        check_flag_with("retrieval", self.retrieval, "tower", has_tower)
+        for name in ("tower", "tower_gate"):
+            is_given = getattr(self, name) is not None
+            check_flag_with("retrieval", self.retrieval, name, is_given)
         return self
 
     @property

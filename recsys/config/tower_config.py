@@ -54,8 +54,8 @@ class TowerConfig:
 
     tower_gate: Annotated[Text, one_of(TOWER_GATES)] | None = None
     """Gate of mixtures of experts over positions, such as top-k, which replace
-    the blocks' dense feed-forward layers; transformer only. Default: dense
-    layers."""
+    the blocks' dense feed-forward layers; of the transformer, which is the
+    tower then. Default: dense layers."""
 
     tower_experts: Experts = 8
     """Number of experts per mixture. Their width is chosen so that tower_k
@@ -101,6 +101,8 @@ class TowerConfig:
     @property
     def sequence_tower(self) -> str | None:
         """The tower that reads a sequence; `None` for dense ones, or none."""
+        if self.tower is None and self.tower_gate is not None:
+            return TRANSFORMER
         return None if self.tower == DENSE else self.tower
 
     @model_validator(mode="after")
@@ -112,7 +114,7 @@ class TowerConfig:
             )
         if self.tower_gate is None:
             return self
-        if self.tower != TRANSFORMER:
+        if self.sequence_tower != TRANSFORMER:
             raise ValueError(
                 "`tower_gate` must be left out unless the tower is "
                 "transformer, which has feed-forward layers. Received: "

@@ -91,6 +91,19 @@ def test_an_option_of_dense_towers_has_them(
 
 
 @pytest.mark.once("torch")
+def test_a_gate_of_the_tower_asks_for_a_transformer(data: Path) -> None:
+    given = fields(data, Path("run"), tower=None, tower_gate="top-k")
+    drawn = replace(
+        load(data),
+        splits=dict.fromkeys(load(data).splits, load(data).splits["train"]),
+    )
+    for dataset in (load(data), drawn):  # The second is in no order.
+        resolved = resolve_with_data(TrainConfig(**given), dataset)
+        assert (resolved.tower, resolved.tower_gate) == ("transformer", "top-k")
+        assert resolve_with_data(resolved, dataset) == resolved
+
+
+@pytest.mark.once("torch")
 def test_labels_that_differ_have_a_ranker_behind_the_tower(data: Path) -> None:
     given = load(data)
     train = given.splits["train"]

@@ -243,6 +243,11 @@ def test_seen_targets_may_be_misses(run: Run, data: Path) -> None:
          "Received: retrieval=False"),
         ({"distribute": "data"}, "`distribute` must be 'none' with a sequence "
          "tower. Received: distribute='data', tower='transformer'"),
+        ({"retrieval": False, "tower": None, "tower_gate": "top-k"},
+         "`retrieval` must be True with tower_gate. Received: "
+         "retrieval=False"),
+        ({"tower": "dense", "tower_gate": "top-k"}, "`tower_gate` must be left "
+         "out unless the tower is transformer"),
         ({"tower": None, "ranker": False, "select": "tasks"},
          "`ranker` must be True, or left "
          "out, without towers that are trained by themselves. Received: "
