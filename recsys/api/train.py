@@ -25,6 +25,7 @@ from recsys.measuring.routing_warnings import warn_if_dense
 from recsys.measuring.routing_warnings import warn_if_idle
 from recsys.measuring.search_distance import warn_if_apart
 from recsys.models.gates import typed_options
+from recsys.models.unknown_rates import unknown_rates
 from recsys.runs.data_file import check_data
 from recsys.runs.run import Run
 from recsys.tasks.task_options import with_task_options
@@ -173,8 +174,10 @@ def _train(
             before = _before_refit(config, dataset, start, run, tracked)
             del start
             gc.collect()
+            rates = unknown_rates(run.load_model(), dataset)
+            gc.collect()
             dataset = dataset.with_validation_in_training()
-            refit_model(run, config, dataset, WarmStart.of(config, run))
+            refit_model(run, config, dataset, WarmStart.of(config, run), rates)
             gc.collect()
             announce("Measuring the test split, and drawing plots")
             metrics = write_outcome(run, config, dataset, ["test"], before)

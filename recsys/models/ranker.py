@@ -1,3 +1,4 @@
+from collections.abc import Collection
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -29,6 +30,7 @@ from recsys.models.target_statistics import TargetStatistics
 from recsys.models.target_statistics import numbers_of
 from recsys.models.target_statistics import products_of
 from recsys.models.target_statistics import targets_by_task
+from recsys.models.unknown_ids import UnknownIds
 from recsys.tasks import Task
 
 # The stream that belongs to no task, where there are several.
@@ -150,6 +152,7 @@ class Ranker(MultiTaskModel):
         self.streams = list(streams)
         self.scenario_model = scenario_model
         if layers_of is None:
+            self.unknown_ids = UnknownIds()
             self.embeddings = self._make_embeddings()
             self.feature_layers = self._make_feature_layers()
             self.statistics = self._make_statistics()
@@ -159,6 +162,7 @@ class Ranker(MultiTaskModel):
                 else self._make_heads(scenario_model.make_head)
             )
         else:
+            self.unknown_ids = layers_of.unknown_ids
             self.embeddings = layers_of.embeddings
             self.feature_layers = layers_of.feature_layers
             self.statistics = layers_of.statistics
@@ -281,12 +285,28 @@ class Ranker(MultiTaskModel):
     ) -> tuple[Structure, Tensor | None, Structure]:
         if self.scenario_model is not None:
             inputs = self.scenario_model.with_unknown(inputs, training)
+        inputs = self._with_unknown_ids(inputs, training)
         gate_inputs = (
             None if self.hash_feature is None else inputs[self.hash_feature]
         )
         rows = self._looked_up(inputs, training)
         features, condition = self._seen(inputs, rows, training)
         return features, gate_inputs, condition
+
+    def _with_unknown_ids(
+        self,
+        inputs: Mapping[str, Tensor],
+        training: bool | None,
+        known: Collection[str] = (),
+    ) -> Mapping[str, Tensor]:
+        """Inputs of which some training rows have unknown ids.
+
+        Those of the features `known` stay.
+        """
+        inputs, are_unknown = self.unknown_ids.replace(inputs, training, known)
+        if self.statistics is None:
+            return inputs
+        return self.statistics.of_unknown(inputs, are_unknown)
 
     @property
     def _embeddings_per_id(self) -> int:

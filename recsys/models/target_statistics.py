@@ -114,6 +114,34 @@ class TargetStatistics(keras.layers.Layer):
             for name, table in self.tables.items()
         }
 
+    def of_unknown(
+        self, inputs: Mapping[str, Tensor], are_unknown: Mapping[str, Tensor]
+    ) -> Mapping[str, Tensor]:
+        """Returns inputs with statistics of unknown ids in some rows.
+
+        Products with vectors of an unknown id are 0.
+
+        Args:
+            inputs: As for `call`.
+            are_unknown: By feature, boolean tensor `(batch,)`, which rows have
+                an unknown id; in features that it lacks, none have.
+        """
+        if ROW_STATISTICS not in inputs or not {*self.tables} & {*are_unknown}:
+            return inputs
+        rows = inputs[ROW_STATISTICS]
+        parts, is_any_unknown = [], ops.zeros_like(rows[:, 0], "bool")
+        for place, (name, table) in enumerate(self.tables.items()):
+            own = rows[:, place * self.width : (place + 1) * self.width]
+            if name in are_unknown:
+                is_unknown = are_unknown[name]
+                is_any_unknown = ops.logical_or(is_any_unknown, is_unknown)
+                of_unknown = table[0, : self.width]
+                own = ops.where(is_unknown[:, None], of_unknown, own)
+            parts.append(own)
+        products = rows[:, len(parts) * self.width :]
+        parts.append(ops.where(is_any_unknown[:, None], 0.0, products))
+        return {**inputs, ROW_STATISTICS: ops.concatenate(parts, axis=-1)}
+
     def call(self, inputs: Mapping[str, Tensor]) -> Tensor:
         if ROW_STATISTICS in inputs:
             return inputs[ROW_STATISTICS]

@@ -1,6 +1,7 @@
 """The second training of a run, on the training and validation splits."""
 
 import shutil
+from collections.abc import Mapping
 from dataclasses import replace
 
 from recsys.config.resolved_config import LAST
@@ -41,6 +42,7 @@ def refit_model(
     config: ResolvedConfig,
     dataset: AnyDataset,
     start: WarmStart | None,
+    unknown_rates: Mapping[str, float],
 ) -> None:
     """Trains the model of a run anew, for as many epochs as were best.
 
@@ -53,6 +55,8 @@ def refit_model(
         config: Its configuration, resolved.
         dataset: The data set, with the validation split in its training split.
         start: What the run went on from; `None` for one that began anew.
+        unknown_rates: By id feature, the share of rows that the first training
+            had as rows of an unknown id.
 
     Raises:
         KeyboardInterrupt: After Ctrl-C.
@@ -60,7 +64,8 @@ def refit_model(
     """
     again = _run_of_refit(run)
     again.folder.mkdir(exist_ok=True)
-    epochs, first = config.epochs, FirstTraining([])
+    epochs = config.epochs
+    first = FirstTraining([], unknown_rates=unknown_rates)
     if run.history.is_file():
         choice = EpochChoice.of(config, dataset.schema.tasks)
         history = read_history(run.history)
@@ -69,6 +74,7 @@ def refit_model(
         first = FirstTraining(
             [choice.cost(value) for value in history[choice.column]],
             AVERAGED in history and bool(history[AVERAGED][best]),
+            unknown_rates,
         )
     of_towers = tower_costs(run, config)
     counts = [str(epochs)] if run.history.is_file() else []

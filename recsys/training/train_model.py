@@ -10,7 +10,9 @@ from recsys.models.build import build_model
 from recsys.models.build import refill_catalogue
 from recsys.models.label_deviations import fill_statistics
 from recsys.models.multi_task_model import MultiTaskModel
+from recsys.models.ranker import Ranker
 from recsys.models.two_tower import TwoTower
+from recsys.models.unknown_rates import unknown_rates
 from recsys.private_names import assign_any_shape
 from recsys.private_names import tensorflow_left_out
 from recsys.retrieval.feature_roles import show_roles
@@ -83,6 +85,12 @@ def train_model(
             config.seed,
             source,
         )
+        if isinstance(model, Ranker):
+            model.unknown_ids.rates = (
+                unknown_rates(model, dataset)
+                if first is None
+                else first.unknown_rates
+            )
         if writes and isinstance(model, TwoTower):
             show_roles(model.retrieval.roles)
         try:

@@ -82,6 +82,7 @@ def test_the_tasks_are_those_of_their_own_best_epoch(
     fields: Fields, tmp_path: Path
 ) -> None:
     given = {"epochs": 4, "patience": 2, "learning_rate": 0.05}
+    given["unknown_rate"] = 0.0  # Of the tasks alone, items would be unknown.
     tasks, run = Run(tmp_path / "tasks"), Run(tmp_path / "parts")
     alone = {"select": "tasks", "retrieval_weight": 0.0}
     expected = recsys.train(fields(tasks.folder, **alone, **given))

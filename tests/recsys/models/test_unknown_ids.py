@@ -1,0 +1,218 @@
+"""Training rows that are trained as rows of an unknown id."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from keras import ops
+
+import recsys
+from recsys.config.train_config import TrainConfig
+from recsys.data import Dataset
+from recsys.data import Schema
+from recsys.models.build import build_ranker
+from recsys.models.ranker import Ranker
+from recsys.models.target_statistics import ROW_STATISTICS
+from recsys.models.target_statistics import TargetStatistics
+from recsys.models.two_tower import Part
+from recsys.models.two_tower import TwoTower
+from recsys.models.unknown_ids import UnknownIds
+from recsys.models.unknown_rates import unknown_rates
+from recsys.training.fit import fit
+from recsys.training.resolve_config import resolve_config
+
+SCHEMA = Schema("shop", {"user": "id", "item": "id"}, {"like": "binary"})
+
+# Text, and integers that a float64 does not tell apart.
+ID_OF: dict[str, Callable[[int], Any]] = {
+    "text": lambda number: f"u{number}",
+    "large": lambda number: 2**53 + number,
+}
+in_both_kinds = pytest.mark.parametrize("kind", ID_OF)
+
+
+def frame_of(kind: str, users: list[int]) -> pd.DataFrame:
+    return pd.DataFrame(
+        {
+            "user": [ID_OF[kind](user) for user in users],
+            "item": [n % 3 for n in range(len(users))],
+            "like": [float(n % 2) for n in range(len(users))],
+        }
+    )
+
+
+def dataset_of(kind: str, train: list[int], validation: list[int]) -> Dataset:
+    rows = frame_of(kind, validation)
+    splits = {"train": frame_of(kind, train), "validation": rows, "test": rows}
+    return Dataset(SCHEMA, splits)
+
+
+def ranker_of(dataset: Dataset, **fields: Any) -> Ranker:
+    sizes = {"head_units": [4], "expert_units": [4]}
+    fields = {"target_statistics": True, **sizes, **fields}
+    config = TrainConfig("shop", "run", **fields)
+    return build_ranker(resolve_config(config, SCHEMA), dataset)
+
+
+KNOWN = [1, 1, 2, 2, 3, 3, 4, 4]
+
+
+@pytest.mark.once("torch")
+@in_both_kinds
+@pytest.mark.parametrize(
+    ("train", "validation", "rate"),
+    [
+        (KNOWN, [1, 2, 3, 4], 0.0),
+        (KNOWN, [1, 2, 3, 9], 0.25),
+        (KNOWN, [1, 7, 8, 9], 0.5),  # Of 0.75, no more.
+        # The only row of an id has no statistics of others: 1 in 9.
+        ([*KNOWN, 5], [1, 2, 8, 9], (1 / 2 - 1 / 9) / (1 - 1 / 9)),
+        ([1, 2, 3, 4], [1, 2, 3, 9], 0.0),
+    ],
+)
+def test_ids_are_as_often_unknown_as_in_the_validation_split(
+    train: list[int], validation: list[int], rate: float, kind: str
+) -> None:
+    dataset = dataset_of(kind, train, validation)
+    rates = unknown_rates(ranker_of(dataset), dataset)
+    assert rates == pytest.approx({"user": rate, "item": 0})
+
+
+@pytest.mark.once("torch")
+def test_no_row_is_where_none_is_to_be() -> None:
+    dataset = dataset_of("text", KNOWN, [1, 2, 8, 9])
+    assert unknown_rates(ranker_of(dataset, unknown_rate=0.0), dataset) == {}
+    # The embedding replaces as many by itself.
+    enough = ranker_of(dataset, unknown_rate=0.5)
+    assert unknown_rates(enough, dataset) == {"user": 0, "item": 0}
+    plain = ranker_of(dataset, target_statistics=False)
+    assert unknown_rates(plain, dataset)["user"] == 0.5
+
+
+@given(
+    rates=st.tuples(*[st.sampled_from([0.0, 0.3, 1.0])] * 2),
+    rows=st.integers(1, 20),
+)
+def test_a_row_of_an_unknown_id_is_seen_as_one(
+    rates: tuple[float, float], rows: int
+) -> None:
+    statistics = TargetStatistics({"user": 3, "item": 2}, 2, 1, factors=2)
+    statistics.build()
+    statistics.fill(
+        {
+            "user": np.array([[0.5, 3, 0, 0], [7, 8, 1, 2], [9, 10, 3, 4]]),
+            "item": np.array([[-0.5, 4, 0, 0], [11, 12, 5, 6]]),
+        }
+    )
+    unknown_ids = UnknownIds()
+    unknown_ids.rates = dict(zip(("user", "item"), rates, strict=True))
+    generator = np.random.default_rng(rows)
+    users, items = generator.integers(1, [[3], [2]], (2, rows), np.int32)
+    inputs = {"user": users, "item": items, "age": np.ones(rows)}
+    held = ops.convert_to_numpy(statistics(inputs))
+    # Those of a training row are from other rows, and not as in the tables.
+    replaced, are_unknown = unknown_ids.replace(
+        {**inputs, ROW_STATISTICS: held + 100}, training=True
+    )
+    seen = {
+        name: ops.convert_to_numpy(values)
+        for name, values in statistics.of_unknown(replaced, are_unknown).items()
+    }
+    own = seen.pop(ROW_STATISTICS)
+    is_unknown = np.stack([seen["user"] == 0, seen["item"] == 0], axis=1)
+    served = ops.convert_to_numpy(statistics(seen))
+    expected = np.where(
+        np.repeat(is_unknown, 2, axis=1), served[:, :4], held[:, :4] + 100
+    )
+    np.testing.assert_allclose(own[:, :4], expected)
+    products = np.where(is_unknown.any(axis=1), 0, held[:, 4] + 100)
+    np.testing.assert_allclose(own[:, 4], products)
+    np.testing.assert_array_equal(seen["age"], inputs["age"])
+    for name, rate, flags in zip(
+        ("user", "item"), rates, is_unknown.T, strict=True
+    ):
+        np.testing.assert_array_equal(seen[name][~flags], inputs[name][~flags])
+        assert rate == 0.3 or (flags == rate).all()
+
+
+def test_so_many_ids_are_replaced_as_is_said() -> None:
+    rows = 20_000
+    inputs = {"user": np.ones(rows, "int32"), "item": np.ones(rows, "int32")}
+    unknown_ids = UnknownIds()
+    unknown_ids.rates = {"user": 0.3, "item": 0.1}
+
+    def shares(**arguments: Any) -> list[float]:
+        seen, _ = unknown_ids.replace(inputs, **arguments)
+        return [
+            float((ops.convert_to_numpy(seen[name]) == 0).mean())
+            for name in inputs
+        ]
+
+    np.testing.assert_allclose(shares(training=True), [0.3, 0.1], atol=0.02)
+    assert shares(training=True, known=["user"])[0] == 0
+    assert shares(training=False) == [0, 0]
+
+
+@pytest.mark.traced_once("jax")
+@in_both_kinds
+def test_a_refit_has_the_rates_of_its_training(
+    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    users = [*range(1, 41)] * 2
+    dataset = dataset_of(kind, users, [1, 2, 3, *range(50, 57)])
+    dataset.write(tmp_path / "data")
+    rates = []
+
+    def recorded(model: Ranker, *args: Any) -> None:
+        rates.append(model.unknown_ids.rates)
+        fit(model, *args)
+
+    monkeypatch.setattr("recsys.training.train_model.fit", recorded)
+    recsys.train(
+        {
+            "data": str(tmp_path / "data"),
+            "out": str(tmp_path / "run"),
+            "epochs": 1,
+            "refit": True,
+            "target_statistics": True,
+            "expert_units": [4],
+            "head_units": [4],
+        }
+    )
+    assert rates == [{"user": 0.5, "item": 0.0}] * 2
+
+
+@in_both_kinds
+@pytest.mark.once("torch")
+def test_what_towers_are_to_find_is_known(kind: str) -> None:
+    """Where they are trained in one with the tasks."""
+    dataset = dataset_of(kind, KNOWN, [1, 2, 8, 9])
+    schema = replace(SCHEMA, item="item", user="user")
+    dataset = replace(dataset, schema=schema)
+    config = TrainConfig(
+        "shop",
+        "run",
+        retrieval=True,
+        select="retrieval",
+        expert_units=[4],
+        head_units=[4],
+    )
+    model = build_ranker(resolve_config(config, schema), dataset)
+    assert isinstance(model, TwoTower)
+    model.unknown_ids.rates = {"user": 1.0, "item": 1.0}
+    inputs = model.encode(dataset.split("train"))
+    part: Part | None
+    for part, expected in (
+        (None, inputs["item"]),
+        ("tasks", 0 * inputs["item"]),
+    ):
+        model.part = part
+        seen = model._with_unknown_ids(inputs, True)
+        assert not ops.convert_to_numpy(seen["user"]).any()
+        np.testing.assert_array_equal(seen["item"], expected)
