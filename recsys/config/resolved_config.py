@@ -67,6 +67,7 @@ class ResolvedConfig(TrainConfig):
     retrieval_correction: Text = field()
     min_table_rows: Count = field()
     select: Text = field()
+    refit: bool = field()
     backend: Text = field()
 
     @model_validator(mode="after")
@@ -163,6 +164,7 @@ def _defaults(config: TrainConfig) -> JsonObject:
         "standardize_targets": False,
         "retrieval_correction": IN_SCORES,
         "min_table_rows": 1,
+        "refit": False,
         "tower": (config.sequence_tower or DENSE) if config.retrieval else None,
         "select": PARTS if config.trains_towers else TASKS,
         "backend": "tensorflow",  # Keras's own default.

@@ -320,9 +320,10 @@ class TrainConfig(RetrievalConfig):
     of items or an embedding of the user and tasks are trained (ranker), or in
     several processes; tasks without towers."""
 
-    refit: bool = False
+    refit: bool | None = None
     """Train again on the training and validation splits, for as many epochs as
-    were best, before the test."""
+    were best, before the test. Default: yes for a sequence tower without a
+    ranker, of which a user's last items are the most telling."""
 
     epochs: Count | None = None
     """Maximum number of passes over the training split. Default: 10, or 50 with

@@ -14,22 +14,24 @@ from recsys.training.resolve_config import resolve_config
 def resolve_with_data(
     config: TrainConfig, dataset: AnyDataset
 ) -> ResolvedConfig:
-    """Resolves a configuration, with its tower and whether tasks are trained.
+    """Resolves a configuration, with what the data decide of its trainings.
 
     Unless given, tasks are trained beside towers where the labels of some task
     differ: one that is 1 in all rows teaches a ranker nothing. Where towers are
     trained together with the tasks, as `select` says or as several processes
     do, they are in any case. Unless given, the tower is a transformer for a log
     in order (`is_log_in_order`), if no field is of dense towers, and one device
-    trains.
+    trains. Unless given, a sequence tower without tasks is trained again on the
+    training and the validation split: there are no labels to be calibrated by,
+    and what users did last says most of what they do next.
 
     Args:
         config: The configuration.
         dataset: The data set to be trained on.
 
     Returns:
-        What `resolve_config` returns, with `tower` decided, and `ranker` for
-        towers that are trained by themselves.
+        What `resolve_config` returns, with `tower` and `refit` decided, and
+        `ranker` for towers that are trained by themselves.
 
     Raises:
         DataError: The data have no sequence of items for a sequence tower.
@@ -38,6 +40,15 @@ def resolve_with_data(
     """
     if _reads_in_order(config, dataset):
         config = replace(config, tower=TRANSFORMER)
+    resolved = _with_ranker(config, dataset)
+    is_alone = resolved.sequence_tower is not None and not resolved.trains_tasks
+    return replace(
+        resolved, refit=is_alone if config.refit is None else config.refit
+    )
+
+
+def _with_ranker(config: TrainConfig, dataset: AnyDataset) -> ResolvedConfig:
+    """Resolves a configuration, with whether tasks are trained."""
     resolved = resolve_config(config, dataset.schema)
     is_sequence = resolved.sequence_tower is not None
     if is_sequence:

@@ -3,7 +3,7 @@ from recsys.reporting.shelf.benchmark import Published
 from recsys.reporting.shelf.benchmark import Setting
 from recsys.reporting.shelf.benchmark import ShelfFile
 from recsys.reporting.shelf.settings import baseline_rows
-from recsys.reporting.shelf.settings import default_tower_row
+from recsys.reporting.shelf.settings import default_tower_rows
 from recsys.reporting.shelf.settings import tower
 
 _PETROV = "Petrov and Macdonald, gSASRec, RecSys 2023"
@@ -27,7 +27,7 @@ ML_1M_LOO = Benchmark(
     options={"length": 200, "train_length": 0},
     settings=(
         *baseline_rows("popular", "ease", "spectral"),
-        default_tower_row(),
+        *default_tower_rows(),
         *(
             Setting(
                 f"transformer{refit}",

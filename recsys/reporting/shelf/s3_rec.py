@@ -5,7 +5,7 @@ from recsys.reporting.shelf.benchmark import Published
 from recsys.reporting.shelf.benchmark import Setting
 from recsys.reporting.shelf.benchmark import ShelfFile
 from recsys.reporting.shelf.settings import baseline_rows
-from recsys.reporting.shelf.settings import default_tower_row
+from recsys.reporting.shelf.settings import default_tower_rows
 from recsys.reporting.shelf.settings import tower
 
 _SOURCES = {
@@ -70,7 +70,7 @@ def next_review(
             *baseline_rows(
                 *("popular", "ease", "spectral"), exclude_seen_targets=repeats
             ),
-            default_tower_row(**protocol),
+            *default_tower_rows(**protocol),
             *(
                 Setting(
                     f"transformer{attributes}{refit}",

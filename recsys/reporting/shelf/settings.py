@@ -57,14 +57,22 @@ def two_tower_rows(
     )
 
 
-def default_tower_row(**protocol: object) -> Setting:
-    """Returns what a user gets on a log in order without further options.
+def default_tower_rows(**protocol: object) -> tuple[Setting, ...]:
+    """Returns what a user gets on a log in order, and that without a refit.
 
     Args:
         **protocol: Fields that are a part of the benchmark's protocol.
     """
     fields: JsonObject = {"retrieval": True, **protocol}
-    return Setting("transformer, defaults", "train", fields, seeds=3)
+    return tuple(
+        Setting(
+            f"transformer, defaults{suffix}",
+            "train",
+            {**fields, **refit},
+            seeds=3,
+        )
+        for suffix, refit in (("", {}), (", no refit", {"refit": False}))
+    )
 
 
 def tower(**fields: object) -> JsonObject:

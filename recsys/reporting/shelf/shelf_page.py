@@ -33,10 +33,10 @@ _DEFAULTS = """\
 
 What `recsys train --retrieval` reaches without further options, and its share
 of the way from popular items to the best row here, in the metric by which rows
-are ordered. Simple models and rows with `refit` are fitted on the validation
-split, too; the defaults are not. Where splits are drawn, all figures are of
-the draws on which the defaults were measured. On logs in the order of
-time, the defaults are a transformer that reads the user's history.
+are ordered. On logs in the order of time, the defaults are a transformer that
+reads the user's history; these defaults, simple models and rows with `refit`
+are fitted on the validation split, too. Where splits are drawn, all figures
+are of the draws on which the defaults were measured.
 """
 _FILES = ["file", "sha256, unpacked"]
 _LARGE = 10  # From here on, a number has two decimals.

@@ -55,6 +55,7 @@ def fields(data: Path, out: Path, **given: Any) -> dict[str, Any]:
         "tower_learning_rate": 0.02,
         "tower_tokens": 100,
         "tower_epochs": 4,
+        "refit": False,
         "num_experts": 2,
         "expert_units": [2],
         "head_units": [2],

@@ -54,6 +54,7 @@ def test_a_log_is_read_in_order(folder: Path, tmp_path: Path) -> None:
     run = Run(tmp_path / "run")
     config = run.read_config()
     assert (config.tower, config.ranker) == ("transformer", False)
+    assert not config.refit
     # What was decided is decided for whoever repeats it.
     assert resolve_with_data(config, load(folder)) == config
     named = tmp_path / "named"
@@ -90,6 +91,23 @@ def test_an_option_of_dense_towers_has_them(
     assert resolve_with_data(resolved, load(data)) == resolved
 
 
+@pytest.mark.traced_once("jax")
+def test_it_learns_the_last_items_too(folder: Path, tmp_path: Path) -> None:
+    given = fields(folder, tmp_path / "run", tower=None, refit=None)
+    metrics = recsys.train(given)
+    run = Run(tmp_path / "run")
+    config = run.read_config()
+    assert config.refit
+    named = tmp_path / "named"
+    again = recsys.train({**given, "out": str(named), "refit": True})
+    assert again == metrics
+    # Without one, it has not seen what users did after the training split.
+    first = tmp_path / "first"
+    alone = recsys.train({**given, "out": str(first), "refit": False})
+    assert alone["validation"] == metrics["validation"]
+    assert alone["test"] != metrics["test"]
+
+
 @pytest.mark.once("torch")
 def test_a_gate_of_the_tower_asks_for_a_transformer(data: Path) -> None:
     given = fields(data, Path("run"), tower=None, tower_gate="top-k")
@@ -112,6 +130,10 @@ def test_labels_that_differ_have_a_ranker_behind_the_tower(data: Path) -> None:
     config = TrainConfig(**fields(data, Path("run"), tower=None))
     resolved = resolve_with_data(config, labels)
     assert (resolved.tower, resolved.ranker) == ("transformer", True)
+    # The labels of the validation split are for a calibration.
+    open_refit = replace(config, refit=None)
+    assert not resolve_with_data(open_refit, labels).refit
+    assert resolve_with_data(replace(config, refit=True), labels).refit
     # The tasks have their own defaults, and not those beside two towers.
     assert (resolved.epochs, resolved.select) == (10, "tasks")
 

@@ -37,10 +37,10 @@ def test_the_command_trains_what_it_names(
 ) -> None:
     words = ["--retrieval", "--tower", tower, "--tower-temperature", "0.1"]
     for name, value in fields(data, tmp_path / "run").items():
-        if name not in ("retrieval", "tower", "tower_epochs"):
+        if name not in ("retrieval", "tower", "tower_epochs", "refit"):
             value = value[0] if isinstance(value, list) else value
             words += [f"--{name.replace('_', '-')}", str(value)]
-    assert command(["train", *words, "--tower-epochs", "1"]) == 0
+    assert command(["train", *words, "--tower-epochs", "1", "--no-refit"]) == 0
     shown = capfd.readouterr()
     assert "Retrieval, test: recall@3" in shown.out
     # Nothing of tasks and gates that were not trained.
