@@ -5,6 +5,7 @@ import keras
 from recsys.config.resolved_config import PARTS
 from recsys.config.resolved_config import ResolvedConfig
 from recsys.data.load import AnyDataset
+from recsys.errors.shown import printable
 from recsys.measuring.outcome import write_outcome
 from recsys.models.build import build_model
 from recsys.models.build import refill_catalogue
@@ -86,11 +87,7 @@ def train_model(
             source,
         )
         if isinstance(model, Ranker):
-            model.unknown_ids.rates = (
-                unknown_rates(model, dataset)
-                if first is None
-                else first.unknown_rates
-            )
+            _set_unknown_rates(model, dataset, first)
         if writes and isinstance(model, TwoTower):
             show_roles(model.retrieval.roles)
         try:
@@ -132,6 +129,22 @@ def train_model(
             raise
         if model.compiled:
             release(model)
+
+
+def _set_unknown_rates(
+    model: Ranker, dataset: AnyDataset, first: FirstTraining | None
+) -> None:
+    """Says how many training rows have an unknown id: as many as before."""
+    if first is not None:
+        model.unknown_ids.rates = first.unknown_rates
+        return
+    model.unknown_ids.rates = unknown_rates(model, dataset)
+    for name, rate in model.unknown_ids.rates.items():
+        if rate > 0:
+            announce(
+                f"{rate:.0%} of the training rows have an unknown "
+                f"{printable(name)} each epoch, as validation rows have some"
+            )
 
 
 def _in_parts(

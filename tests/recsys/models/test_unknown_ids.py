@@ -161,8 +161,12 @@ def test_so_many_ids_are_replaced_as_is_said() -> None:
 
 @pytest.mark.traced_once("jax")
 @in_both_kinds
+@pytest.mark.parametrize("streaming", [False, True])
 def test_a_refit_has_the_rates_of_its_training(
-    kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str,
+    streaming: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     users = [*range(1, 41)] * 2
     dataset = dataset_of(kind, users, [1, 2, 3, *range(50, 57)])
@@ -173,19 +177,26 @@ def test_a_refit_has_the_rates_of_its_training(
         rates.append(model.unknown_ids.rates)
         fit(model, *args)
 
-    monkeypatch.setattr("recsys.training.train_model.fit", recorded)
+    said: list[str] = []
+    module = "recsys.training.train_model"
+    monkeypatch.setattr(f"{module}.fit", recorded)
+    monkeypatch.setattr(f"{module}.announce", said.append)
     recsys.train(
         {
             "data": str(tmp_path / "data"),
             "out": str(tmp_path / "run"),
             "epochs": 1,
             "refit": True,
+            "streaming": streaming,
             "target_statistics": True,
             "expert_units": [4],
             "head_units": [4],
         }
     )
     assert rates == [{"user": 0.5, "item": 0.0}] * 2
+    of_users = [line for line in said if "an unknown user" in line]
+    assert len(of_users) == 1
+    assert of_users[0].startswith("50% of the training rows")
 
 
 @in_both_kinds
