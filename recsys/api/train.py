@@ -174,7 +174,7 @@ def _train(
             before = _before_refit(config, dataset, start, run, tracked)
             del start
             gc.collect()
-            rates = unknown_rates(run.load_model(), dataset)
+            rates = unknown_rates(config, run.load_model(), dataset)
             gc.collect()
             dataset = dataset.with_validation_in_training()
             refit_model(run, config, dataset, WarmStart.of(config, run), rates)

@@ -209,7 +209,7 @@ class TrainConfig(RetrievalConfig):
     """Share of ids replaced by the out-of-vocabulary id in training, to learn
     its embedding. Of a column with more unknown ids in the validation split,
     that share of rows, up to 0.5, with target statistics of unknown ids; with
-    0, none are."""
+    0 or a published preset, none are."""
 
     count_days: Count | None = None
     """Days within which an id must occur min_count times to enter the

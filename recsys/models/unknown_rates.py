@@ -3,6 +3,8 @@
 import numpy as np
 import pandas as pd
 
+from recsys.config.presets import TABLES
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.data.load import AnyDataset
 from recsys.data.streaming.frames import column_parts
 from recsys.data.streaming.split_stream import SplitStream
@@ -15,7 +17,7 @@ _MOST = 0.5
 
 
 def unknown_rates(
-    model: MultiTaskModel, dataset: AnyDataset
+    config: ResolvedConfig, model: MultiTaskModel, dataset: AnyDataset
 ) -> dict[str, float]:
     """Returns how many training rows are to be trained with an unknown id.
 
@@ -25,14 +27,17 @@ def unknown_rates(
     `unknown_rate` is enough, no more rows are.
 
     Args:
+        config: The configuration of its training.
         model: The model.
         dataset: The data set to be trained on.
 
     Returns:
         By id feature, the share of the rows; empty for a model that sees no
-        unknown ids in training (`unknown_rate=0`), or no ids.
+        unknown ids in training (`unknown_rate=0`), or no ids, and with a
+        published preset.
     """
-    if not isinstance(model, Ranker) or not model.unknown_rate:
+    is_published = config.preset != TABLES
+    if is_published or not isinstance(model, Ranker) or not model.unknown_rate:
         return {}
     ids = [n for n, kind in model.features.items() if isinstance(kind, Id)]
     return {name: _unknown_rate(model, dataset, name) for name in ids}

@@ -87,7 +87,7 @@ def train_model(
             source,
         )
         if isinstance(model, Ranker):
-            _set_unknown_rates(model, dataset, first)
+            _set_unknown_rates(config, model, dataset, first)
         if writes and isinstance(model, TwoTower):
             show_roles(model.retrieval.roles)
         try:
@@ -132,13 +132,16 @@ def train_model(
 
 
 def _set_unknown_rates(
-    model: Ranker, dataset: AnyDataset, first: FirstTraining | None
+    config: ResolvedConfig,
+    model: Ranker,
+    dataset: AnyDataset,
+    first: FirstTraining | None,
 ) -> None:
     """Says how many training rows have an unknown id: as many as before."""
     if first is not None:
         model.unknown_ids.rates = first.unknown_rates
         return
-    model.unknown_ids.rates = unknown_rates(model, dataset)
+    model.unknown_ids.rates = unknown_rates(config, model, dataset)
     for name, rate in model.unknown_ids.rates.items():
         if rate > 0:
             announce(

@@ -53,11 +53,11 @@ def dataset_of(kind: str, train: list[int], validation: list[int]) -> Dataset:
     return Dataset(SCHEMA, splits)
 
 
-def ranker_of(dataset: Dataset, **fields: Any) -> Ranker:
+def rates_of(dataset: Dataset, **fields: Any) -> dict[str, float]:
     sizes = {"head_units": [4], "expert_units": [4]}
     fields = {"target_statistics": True, **sizes, **fields}
-    config = TrainConfig("shop", "run", **fields)
-    return build_ranker(resolve_config(config, SCHEMA), dataset)
+    config = resolve_config(TrainConfig("shop", "run", **fields), SCHEMA)
+    return unknown_rates(config, build_ranker(config, dataset), dataset)
 
 
 KNOWN = [1, 1, 2, 2, 3, 3, 4, 4]
@@ -80,19 +80,17 @@ def test_ids_are_as_often_unknown_as_in_the_validation_split(
     train: list[int], validation: list[int], rate: float, kind: str
 ) -> None:
     dataset = dataset_of(kind, train, validation)
-    rates = unknown_rates(ranker_of(dataset), dataset)
-    assert rates == pytest.approx({"user": rate, "item": 0})
+    assert rates_of(dataset) == pytest.approx({"user": rate, "item": 0})
 
 
 @pytest.mark.once("torch")
 def test_no_row_is_where_none_is_to_be() -> None:
     dataset = dataset_of("text", KNOWN, [1, 2, 8, 9])
-    assert unknown_rates(ranker_of(dataset, unknown_rate=0.0), dataset) == {}
+    assert rates_of(dataset, unknown_rate=0.0) == {}
+    assert rates_of(dataset, preset="movielens") == {}
     # The embedding replaces as many by itself.
-    enough = ranker_of(dataset, unknown_rate=0.5)
-    assert unknown_rates(enough, dataset) == {"user": 0, "item": 0}
-    plain = ranker_of(dataset, target_statistics=False)
-    assert unknown_rates(plain, dataset)["user"] == 0.5
+    assert rates_of(dataset, unknown_rate=0.5) == {"user": 0, "item": 0}
+    assert rates_of(dataset, target_statistics=False)["user"] == 0.5
 
 
 @given(
