@@ -37,9 +37,6 @@ def test_a_published_file_becomes_a_service(
         items = np.cumsum(steps) % 40 + 1
         lines.append(f"{user} {' '.join(map(str, items))}\n")
     (folder / "sequences.txt").write_text("".join(lines))
-    attributes = {str(item): [item % 5] for item in range(1, 41)}
-    text = json.dumps(attributes)
-    (folder / "item_attributes.json").write_text(text)
     ((language, script),) = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
     assert language == "sh"
     run_commands(
