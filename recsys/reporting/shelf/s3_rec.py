@@ -71,6 +71,13 @@ def next_review(
                 *("popular", "ease", "spectral"), exclude_seen_targets=repeats
             ),
             *default_tower_rows(**protocol),
+            Setting(
+                "transformer with attributes, defaults",
+                "train",
+                {"retrieval": True, **protocol},
+                files=("attributes",),
+                seeds=3,
+            ),
             *(
                 Setting(
                     f"transformer{attributes}{refit}",
