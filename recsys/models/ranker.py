@@ -1,4 +1,3 @@
-from collections.abc import Collection
 from collections.abc import Mapping
 from collections.abc import Sequence
 from typing import Any
@@ -294,16 +293,10 @@ class Ranker(MultiTaskModel):
         return features, gate_inputs, condition
 
     def _with_unknown_ids(
-        self,
-        inputs: Mapping[str, Tensor],
-        training: bool | None,
-        known: Collection[str] = (),
+        self, inputs: Mapping[str, Tensor], training: bool | None
     ) -> Mapping[str, Tensor]:
-        """Inputs of which some training rows have unknown ids.
-
-        Those of the features `known` stay.
-        """
-        inputs, are_unknown = self.unknown_ids.replace(inputs, training, known)
+        """Inputs of which some training rows have unknown ids."""
+        inputs, are_unknown = self.unknown_ids.replace(inputs, training)
         if self.statistics is None:
             return inputs
         return self.statistics.of_unknown(inputs, are_unknown)

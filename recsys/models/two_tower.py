@@ -1,4 +1,3 @@
-from collections.abc import Collection
 from collections.abc import Iterator
 from collections.abc import Mapping
 from collections.abc import Sequence
@@ -239,26 +238,12 @@ class TwoTower(Ranker):
             for task, count in counts.items()
         }
 
-    @property
-    def _trains_beside_tasks(self) -> bool:
-        """Whether towers are trained in the steps of the tasks."""
-        return self.retrieval.history is None and self.part is None
-
-    def _with_unknown_ids(
-        self,
-        inputs: Mapping[str, Tensor],
-        training: bool | None,
-        known: Collection[str] = (),
-    ) -> Mapping[str, Tensor]:
-        if self._trains_beside_tasks:  # What is to be found has to be known.
-            known = self.retrieval.item_names
-        return super()._with_unknown_ids(inputs, training, known)
-
     def _looked_up(
         self, inputs: Mapping[str, Tensor], training: bool | None
     ) -> dict[str, Tensor]:
         rows = super()._looked_up(inputs, training)
-        if training and self._trains_beside_tasks and ROW_WEIGHTS in inputs:
+        beside_tasks = self.retrieval.history is None and self.part is None
+        if training and beside_tasks and ROW_WEIGHTS in inputs:
             self._add_retrieval_loss(inputs, rows)
         return rows
 

@@ -1,6 +1,5 @@
 """Training rows that are trained as rows of an unknown id."""
 
-from collections.abc import Collection
 from collections.abc import Mapping
 
 import keras
@@ -43,17 +42,13 @@ class UnknownIds(keras.layers.Layer):
         self.built = True
 
     def replace(
-        self,
-        inputs: Mapping[str, Tensor],
-        training: bool | None,
-        known: Collection[str] = (),
+        self, inputs: Mapping[str, Tensor], training: bool | None
     ) -> tuple[Mapping[str, Tensor], dict[str, Tensor]]:
         """Returns inputs of which some have an unknown id, and which.
 
         Args:
             inputs: By feature, as a model takes them.
             training: Boolean; otherwise they stay as they are.
-            known: Features that stay as they are.
 
         Returns:
             The inputs, and by feature with a rate a boolean tensor `(batch,)`.
@@ -62,7 +57,7 @@ class UnknownIds(keras.layers.Layer):
         if not training:
             return inputs, are_unknown
         for name, rate in self.rates.items():
-            if rate > 0 and name not in known:
+            if rate > 0:
                 draws = keras.random.uniform(
                     ops.shape(inputs[name]), seed=self.seed_generator
                 )

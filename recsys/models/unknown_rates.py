@@ -1,9 +1,12 @@
 """How many training rows are trained with an unknown id."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pandas as pd
 
 from recsys.config.presets import TABLES
+from recsys.config.resolved_config import PARTS
 from recsys.config.resolved_config import ResolvedConfig
 from recsys.data.load import AnyDataset
 from recsys.data.streaming.frames import column_parts
@@ -11,6 +14,7 @@ from recsys.data.streaming.split_stream import SplitStream
 from recsys.features import Id
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
+from recsys.models.two_tower import TwoTower
 
 # Of an id that is never known, nothing is learned.
 _MOST = 0.5
@@ -24,7 +28,8 @@ def unknown_rates(
     So many that ids are unknown as often as in the validation split, up to a
     half of the rows. The only training row of an id counts as one of an
     unknown id: no other row says anything of it. Where the model's
-    `unknown_rate` is enough, no more rows are.
+    `unknown_rate` is enough, no more rows are. Where towers are trained in the
+    steps of the tasks, what they are to find stays known.
 
     Args:
         config: The configuration of its training.
@@ -33,14 +38,26 @@ def unknown_rates(
 
     Returns:
         By id feature, the share of the rows; empty for a model that sees no
-        unknown ids in training (`unknown_rate=0`), or no ids, and with a
-        published preset.
+        unknown ids in training (`unknown_rate=0`), or no ids, with a published
+        preset, and where no tasks are trained.
     """
-    is_published = config.preset != TABLES
-    if is_published or not isinstance(model, Ranker) or not model.unknown_rate:
+    has_some = config.preset == TABLES and config.trains_tasks
+    if not (has_some and isinstance(model, Ranker) and model.unknown_rate):
         return {}
-    ids = [n for n, kind in model.features.items() if isinstance(kind, Id)]
-    return {name: _unknown_rate(model, dataset, name) for name in ids}
+    sought = _sought(config, model)
+    return {
+        name: _unknown_rate(model, dataset, name)
+        for name, kind in model.features.items()
+        if isinstance(kind, Id) and name not in sought
+    }
+
+
+def _sought(config: ResolvedConfig, model: Ranker) -> Sequence[str]:
+    """What towers are to find that are trained in the steps of the tasks."""
+    in_one = config.trains_towers and config.select != PARTS
+    if not (in_one and isinstance(model, TwoTower)):
+        return []
+    return model.retrieval.item_names
 
 
 def _unknown_rate(model: Ranker, dataset: AnyDataset, name: str) -> float:

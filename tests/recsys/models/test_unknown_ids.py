@@ -20,7 +20,6 @@ from recsys.models.build import build_ranker
 from recsys.models.ranker import Ranker
 from recsys.models.target_statistics import ROW_STATISTICS
 from recsys.models.target_statistics import TargetStatistics
-from recsys.models.two_tower import Part
 from recsys.models.two_tower import TwoTower
 from recsys.models.unknown_ids import UnknownIds
 from recsys.models.unknown_rates import unknown_rates
@@ -153,7 +152,6 @@ def test_so_many_ids_are_replaced_as_is_said() -> None:
         ]
 
     np.testing.assert_allclose(shares(training=True), [0.3, 0.1], atol=0.02)
-    assert shares(training=True, known=["user"])[0] == 0
     assert shares(training=False) == [0, 0]
 
 
@@ -204,24 +202,18 @@ def test_what_towers_are_to_find_is_known(kind: str) -> None:
     dataset = dataset_of(kind, KNOWN, [1, 2, 8, 9])
     schema = replace(SCHEMA, item="item", user="user")
     dataset = replace(dataset, schema=schema)
-    config = TrainConfig(
-        "shop",
-        "run",
-        retrieval=True,
-        select="retrieval",
-        expert_units=[4],
-        head_units=[4],
-    )
-    model = build_ranker(resolve_config(config, schema), dataset)
-    assert isinstance(model, TwoTower)
-    model.unknown_ids.rates = {"user": 1.0, "item": 1.0}
-    inputs = model.encode(dataset.split("train"))
-    part: Part | None
-    for part, expected in (
-        (None, inputs["item"]),
-        ("tasks", 0 * inputs["item"]),
-    ):
-        model.part = part
-        seen = model._with_unknown_ids(inputs, True)
-        assert not ops.convert_to_numpy(seen["user"]).any()
-        np.testing.assert_array_equal(seen["item"], expected)
+    rows = dataset.split("validation").assign(item=[7, 8, 0, 1])
+    splits = {**dataset.splits, "validation": rows}
+    dataset = replace(dataset, splits=splits)
+    given = {"retrieval": True, "expert_units": [4], "head_units": [4]}
+
+    def rates(**fields: Any) -> dict[str, float]:
+        config = TrainConfig("shop", "run", **given, **fields)
+        resolved = resolve_config(config, schema)
+        model = build_ranker(resolved, dataset)
+        assert isinstance(model, TwoTower)
+        return unknown_rates(resolved, model, dataset)
+
+    assert rates(select="retrieval") == {"user": 0.5}
+    assert rates(select="parts") == {"user": 0.5, "item": 0.5}
+    assert rates(select="parts", ranker=False) == {}
