@@ -46,15 +46,7 @@ def two_tower_rows(
         "retrieval": True,
         "retrieval_label": retrieval_label,
     }
-    return tuple(
-        Setting(
-            f"{name}{suffix}",
-            "train",
-            {**fields, **refit},
-            seeds=3,
-        )
-        for suffix, refit in (("", {}), (", refit", {"refit": True}))
-    )
+    return _default_and(name, fields, ", refit", refit=True)
 
 
 def default_tower_rows(**protocol: object) -> tuple[Setting, ...]:
@@ -64,14 +56,19 @@ def default_tower_rows(**protocol: object) -> tuple[Setting, ...]:
         **protocol: Fields that are a part of the benchmark's protocol.
     """
     fields: JsonObject = {"retrieval": True, **protocol}
-    return tuple(
+    name = "transformer, defaults"
+    return _default_and(name, fields, ", no refit", refit=False)
+
+
+def _default_and(
+    name: str, fields: JsonObject, suffix: str, refit: bool
+) -> tuple[Setting, ...]:
+    """A training by default, and one with the other answer to `refit`."""
+    return (
+        Setting(name, "train", fields, seeds=3),
         Setting(
-            f"transformer, defaults{suffix}",
-            "train",
-            {**fields, **refit},
-            seeds=3,
-        )
-        for suffix, refit in (("", {}), (", no refit", {"refit": False}))
+            f"{name}{suffix}", "train", {**fields, "refit": refit}, seeds=3
+        ),
     )
 
 
