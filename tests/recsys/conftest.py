@@ -57,6 +57,10 @@ def _checks_of_exports_are_warm() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def tiny() -> Dataset:
+    return tiny_dataset()
+
+
+def tiny_dataset() -> Dataset:
     """160, 40 and 40 rows; integer and string ids; numbers and labels miss.
 
     Scoring is compiled once for both splits, as their rows are as many.
