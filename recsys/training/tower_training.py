@@ -7,6 +7,7 @@ import numpy as np
 from keras_moe.optimizers import Adam
 from keras_moe.types import Tensor
 from recsys.config.resolved_config import ResolvedConfig
+from recsys.models.feeding import feed
 from recsys.sequences.sequence_retrieval import SequenceRetrieval
 from recsys.sequences.user_sequences import UserSequences
 from recsys.sequences.windows import window_batches
@@ -49,7 +50,9 @@ class TowerTraining(keras.Model):
             The mean loss of its steps.
         """
         with products_in(self.retrieval.tower, self.precision):
-            history = self.fit(batches, shuffle=False, verbose=0)
+            # Keras, on TensorFlow, takes the length of the first two for all.
+            varying = feed(batches, varying=True)
+            history = self.fit(varying, shuffle=False, verbose=0)
         (loss,) = history.history["loss"]
         return float(loss)
 
