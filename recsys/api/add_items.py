@@ -68,7 +68,7 @@ def add_items(
         config = source.read_config()
         dataset = load(config.data, streaming=config.streaming)
         splits, before = ["validation", "test"], None
-        if config.refit:
+        if config.finds_by_validation:
             dataset = dataset.with_validation_in_training()
             splits = ["test"]
             before = {"validation": source.read_metrics()["validation"]}

@@ -9,7 +9,6 @@ from recsys.files.json_files import write_json
 from recsys.files.output_lock import sole_writer
 from recsys.measuring.calibrations import calibrations
 from recsys.measuring.calibrations import check_calibrates_by
-from recsys.measuring.measure_retrieval import measure_retrieval
 from recsys.measuring.measuring import Measuring
 from recsys.measuring.measuring import scores_of
 from recsys.models.calibration.calibration import CALIBRATORS
@@ -84,7 +83,6 @@ def calibrate(
             scores = scores_of(model, dataset.split(split))
             rows = dataset.split(split)[dataset.schema.truth_columns]
             metrics[split] |= measuring(scores, rows)
-            metrics[split] |= measure_retrieval(model, dataset, split, config)
         tasks_after = metrics["test"]["tasks"]
         report: JsonObject = {
             "method": method,

@@ -87,7 +87,7 @@ def _measured(
     try:
         dataset = load(config.data, streaming=config.streaming)
         ranker.check_fits(dataset)
-        if config.refit:
+        if config.finds_by_validation:
             dataset = dataset.with_validation_in_training()
         rows = dataset.split("test")
         of_tasks, retrieved = {}, {}

@@ -90,7 +90,7 @@ def compress(
         result.check_empty()
         # Of the validation split, before that becomes part of the training.
         inputs = Sample.of(model, dataset).inputs
-        if config.refit:
+        if config.finds_by_validation:
             dataset = dataset.with_validation_in_training()
             splits = ["test"]
             before = {"validation": source.read_metrics()["validation"]}

@@ -87,7 +87,7 @@ def evaluate(
     folder.check_weighs(config, model)
     dataset = load(data)
     model.check_fits(dataset)
-    if config.refit:
+    if config.finds_by_validation:
         dataset = dataset.with_validation_in_training()
     if by is not None:
         _check_cut(model, by)

@@ -71,7 +71,8 @@ def _fitted(
         "metrics_k": config.metrics_k,
         "task_weights": config.task_weights,
         "standardize_targets": config.standardize_targets,
-        "refit": config.refit,
+        # It sees as many rows as what it is compared with.
+        "refit": config.refit or (config.refit_towers and name not in RANKING),
     }
     if config.retrieval:
         fields["retrieval_label"] = config.retrieval_label

@@ -115,7 +115,7 @@ def recommend(
     source = config.data if data is None else data
     dataset = load(source)
     ranker.check_fits(dataset)
-    if config.refit:
+    if config.finds_by_validation:
         dataset = dataset.with_validation_in_training()
     query = _query(ranker, dataset, user, features or {})
     inputs = {

@@ -38,6 +38,7 @@ from recsys.training.data_parallel import process_index
 from recsys.training.refit import check_refit
 from recsys.training.refit import has_begun_refit
 from recsys.training.refit import refit_model
+from recsys.training.refit import refit_towers
 from recsys.training.refit import remove_refit
 from recsys.training.resolve_with_data import resolve_with_data
 from recsys.training.tracking.tracked_run import TrackedRun
@@ -72,7 +73,8 @@ def train(
     With `config.refit`, another training follows, on the training and the
     validation split, for as many epochs as were best. `model.keras` and the
     test metrics are of that one, and `refit_history.csv` has its epochs; the
-    other files are of the first training.
+    other files are of the first training. With `config.refit_towers`, it is of
+    the two towers alone.
 
     With `config.track`, an experiment tracker gets the configuration, each
     epoch, and in the end the metrics, the files of the run but for the model,
@@ -170,14 +172,12 @@ def _train(
     with tracking(run, config, dataset) as tracked:
         # What is measured is read from the run. Of large tables, memory has no
         # room for a second model.
-        if config.refit:
+        if config.finds_by_validation:
             before = _before_refit(config, dataset, start, run, tracked)
             del start
             gc.collect()
-            rates = unknown_rates(config, run.load_model(), dataset)
-            gc.collect()
+            _refit(run, config, dataset)
             dataset = dataset.with_validation_in_training()
-            refit_model(run, config, dataset, WarmStart.of(config, run), rates)
             gc.collect()
             announce("Measuring the test split, and drawing plots")
             metrics = write_outcome(run, config, dataset, ["test"], before)
@@ -198,6 +198,17 @@ def _train(
         warn_if_apart(metrics)
         warn_if_idle(config, metrics["validation"])
     return metrics
+
+
+def _refit(run: Run, config: ResolvedConfig, dataset: AnyDataset) -> None:
+    """Trains a model, or its towers, again, on the validation split, too."""
+    both = dataset.with_validation_in_training()
+    if config.refit_towers:
+        refit_towers(run, config, both)
+        return
+    rates = unknown_rates(config, run.load_model(), dataset)
+    gc.collect()
+    refit_model(run, config, both, WarmStart.of(config, run), rates)
 
 
 def _announce_warnings(source: str, dataset: AnyDataset) -> None:

@@ -27,8 +27,8 @@ from recsys.files.json_files import JsonObject
 _FIELDS = {
     "Run": (
         *("data", "out", "warm_start", "seed", "backend"),
-        *("select", "epochs", "patience", "refit", "checkpoint_steps"),
-        *("metrics_k", "track"),
+        *("select", "epochs", "patience", "refit", "refit_towers"),
+        *("checkpoint_steps", "metrics_k", "track"),
     ),
     "Model": (
         *("architecture", "preset", "gate", "num_experts", "k"),

@@ -68,6 +68,7 @@ class ResolvedConfig(TrainConfig):
     min_table_rows: Count = field()
     select: Text = field()
     refit: bool = field()
+    refit_towers: bool = field()
     backend: Text = field()
 
     @model_validator(mode="after")
@@ -92,6 +93,11 @@ class ResolvedConfig(TrainConfig):
     def trains_tasks(self) -> bool:
         """Whether tasks are trained, and not retrieval without them."""
         return self.ranker is not False
+
+    @property
+    def finds_by_validation(self) -> bool:
+        """Whether what retrieves was trained on the validation split, too."""
+        return self.refit or self.refit_towers
 
     @property
     def averages_epochs(self) -> bool:
@@ -165,6 +171,7 @@ def _defaults(config: TrainConfig) -> JsonObject:
         "retrieval_correction": IN_SCORES,
         "min_table_rows": 1,
         "refit": False,
+        "refit_towers": False,
         "tower": (config.sequence_tower or DENSE) if config.retrieval else None,
         "select": PARTS if config.trains_towers else TASKS,
         "backend": "tensorflow",  # Keras's own default.

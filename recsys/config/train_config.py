@@ -322,8 +322,12 @@ class TrainConfig(RetrievalConfig):
 
     refit: bool | None = None
     """Train again on the training and validation splits, for as many epochs as
-    were best, before the test. Default: yes for a sequence tower without a
-    ranker, of which a user's last items are the most telling."""
+    were best, before the test. Default: yes for towers without a ranker."""
+
+    refit_towers: bool | None = None
+    """Train the towers again as refit does, and leave the ranker as it is, so
+    that the validation split can still calibrate it. Default: yes for towers
+    that are trained by themselves beside tasks, unless refit says otherwise."""
 
     epochs: Count | None = None
     """Maximum number of passes over the training split. Default: 10, or 50 with

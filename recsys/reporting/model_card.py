@@ -90,7 +90,9 @@ def _data(name: str, config: ResolvedConfig, metrics: JsonMapping) -> str:
         if "rows" in of_split
     ]
     text = f"Trained on the training split of {markdown_text(name)}"
-    text += ", and its validation split" if config.refit else ""
+    if config.finds_by_validation:
+        towers = "; the towers also on " if config.refit_towers else ", and "
+        text += f"{towers}its validation split"
     return f"{text}; measured on\n\n{markdown_table(['split', 'rows'], rows)}"
 
 

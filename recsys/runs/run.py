@@ -47,6 +47,7 @@ class Run:
         start: The first model of a run that continues another one.
         start_rows: For each row of its tables, the one that it was before.
         start_optimizer: The optimizer state before.
+        before_towers: The model as it was when its towers began to be trained.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -67,6 +68,7 @@ class Run:
         self.start = self.checkpoint / "start.keras"
         self.start_rows = self.checkpoint / "rows.npz"
         self.start_optimizer = self.checkpoint / "optimizer.npz"
+        self.before_towers = self.checkpoint / "before_towers.keras"
 
     def read_config(self) -> ResolvedConfig:
         """Returns the configuration that the run was started with.

@@ -54,7 +54,38 @@ def fit_towers(
         after = " without the tasks (--ranker trains them)"
     announce("Training the towers" + after)
     load_weights(ranker, run.model)
+    if config.refit_towers and not run.before_towers.is_file():
+        with replacing(run.before_towers) as unfinished:
+            shutil.copyfile(run.model, unfinished)
     stage = Run(run.checkpoint / "towers")
+    fit_towers_alone(ranker, stage, config, dataset, costs)
+    with replacing(run.model) as unfinished:
+        shutil.copyfile(stage.model, unfinished)
+    with replacing(run.tower_history) as unfinished:
+        history = _as_of_towers(pd.read_csv(stage.history))
+        history.to_csv(unfinished, index=False)
+
+
+def fit_towers_alone(
+    ranker: TwoTower,
+    stage: Run,
+    config: ResolvedConfig,
+    dataset: AnyDataset,
+    costs: Sequence[float] | None,
+) -> None:
+    """Trains the towers of a ranker from where they are.
+
+    Args:
+        ranker: The ranker.
+        stage: A run folder of this training's own, which gets the model, and
+            from which an interrupted one goes on.
+        config: The configuration, resolved.
+        dataset: The data set to train on.
+        costs: As that of `fit_towers`.
+
+    Raises:
+        As `fit_towers`.
+    """
     stage.folder.mkdir(parents=True, exist_ok=True)
     ranker.weighting = None
     alone = replace(
@@ -67,11 +98,6 @@ def fit_towers(
     with ranker.only("towers"):
         first = None if costs is None else FirstTraining(costs)
         fit(ranker, stage, alone, dataset, None, first)
-    with replacing(run.model) as unfinished:
-        shutil.copyfile(stage.model, unfinished)
-    with replacing(run.tower_history) as unfinished:
-        history = _as_of_towers(pd.read_csv(stage.history))
-        history.to_csv(unfinished, index=False)
 
 
 def _as_of_towers(history: pd.DataFrame) -> pd.DataFrame:

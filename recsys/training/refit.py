@@ -4,6 +4,8 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 
+import keras
+
 from recsys.config.resolved_config import LAST
 from recsys.config.resolved_config import ResolvedConfig
 from recsys.config.train_config import TrainConfig
@@ -11,12 +13,21 @@ from recsys.data.load import AnyDataset
 from recsys.files.atomic import replacing
 from recsys.measuring.curves import read_history
 from recsys.measuring.epoch_choice import EpochChoice
+from recsys.models.build import refill_catalogue
+from recsys.models.model_file import load_model_file
+from recsys.models.model_file import load_weights
+from recsys.models.two_tower import TwoTower
+from recsys.private_names import tensorflow_left_out
 from recsys.runs.run import Run
 from recsys.terminal.progress import announce
 from recsys.training.callbacks.better_weights import AVERAGED
+from recsys.training.data_parallel import distributed
 from recsys.training.data_parallel import process_share
 from recsys.training.first_training import FirstTraining
+from recsys.training.fit_tower import refit_tower
 from recsys.training.fit_tower import tower_costs
+from recsys.training.fit_towers import fit_towers_alone
+from recsys.training.train_model import release
 from recsys.training.train_model import train_model
 from recsys.training.warm_start import WarmStart
 
@@ -94,6 +105,51 @@ def refit_model(
     if again.history.is_file():
         with replacing(run.folder / HISTORY) as unfinished:
             shutil.copyfile(again.history, unfinished)
+
+
+def refit_towers(run: Run, config: ResolvedConfig, dataset: AnyDataset) -> None:
+    """Trains the towers of a run anew, for as many epochs as were best.
+
+    They begin where they began before. The tasks stay as they are, and so do
+    the vocabularies: ids that only validation rows have are not learned.
+
+    Args:
+        run: The run, trained.
+        config: Its configuration, resolved.
+        dataset: The data set, with the validation split in its training split.
+
+    Raises:
+        KeyboardInterrupt: After Ctrl-C.
+        NonFiniteLossError: The loss became NaN or infinite.
+    """
+    costs = tower_costs(run, config)
+    assert costs is not None, "of towers that are trained by themselves"
+    announce(
+        "Training the towers again on the training and validation splits, "
+        f"epochs: {len(costs)}"
+    )
+    again = _run_of_refit(run)
+    again.folder.mkdir(exist_ok=True)
+    with distributed(config, len(dataset.split("train"))):
+        with tensorflow_left_out():
+            keras.utils.set_random_seed(config.seed)
+        begun = load_model_file(run.before_towers)
+        assert isinstance(begun, TwoTower), "with towers"
+        refill_catalogue(config, dataset, begun)
+        if config.sequence_tower is not None:
+            goes_on = config.warm_start is not None
+            refit_tower(begun, config, dataset, len(costs), goes_on)
+        else:
+            fit_towers_alone(begun, again, config, dataset, costs)
+            load_weights(begun, again.model)
+        ranker = run.load_two_tower()
+        for variable, source in zip(
+            ranker.retrieval.variables, begun.retrieval.variables, strict=True
+        ):
+            variable.assign(source)
+        run.save_model(ranker)
+        if begun.compiled:
+            release(begun)
 
 
 def has_begun_refit(run: Run) -> bool:

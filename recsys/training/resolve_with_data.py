@@ -21,17 +21,17 @@ def resolve_with_data(
     trained together with the tasks, as `select` says or as several processes
     do, they are in any case. Unless given, the tower is a transformer for a log
     in order (`is_log_in_order`), if no field is of dense towers, and one device
-    trains. Unless given, a sequence tower without tasks is trained again on the
-    training and the validation split: there are no labels to be calibrated by,
-    and what users did last says most of what they do next.
+    trains. Unless given, towers without tasks are trained again on the training
+    and the validation split, as there are no labels to be calibrated by; of
+    towers that are trained by themselves beside tasks, the towers alone.
 
     Args:
         config: The configuration.
         dataset: The data set to be trained on.
 
     Returns:
-        What `resolve_config` returns, with `tower` and `refit` decided, and
-        `ranker` for towers that are trained by themselves.
+        What `resolve_config` returns, with `tower`, `refit` and `refit_towers`
+        decided, and `ranker` for towers that are trained by themselves.
 
     Raises:
         DataError: The data have no sequence of items for a sequence tower.
@@ -40,22 +40,38 @@ def resolve_with_data(
     """
     if _reads_in_order(config, dataset):
         config = replace(config, tower=TRANSFORMER)
-    resolved = _with_ranker(config, dataset)
-    is_alone = resolved.sequence_tower is not None and not resolved.trains_tasks
-    return replace(
-        resolved, refit=is_alone if config.refit is None else config.refit
-    )
+    return _with_refit(config, _with_ranker(config, dataset))
+
+
+def _with_refit(
+    config: TrainConfig, resolved: ResolvedConfig
+) -> ResolvedConfig:
+    """Decides what is trained again on the validation split, too."""
+    refit = config.refit
+    if refit is None:
+        refit = not resolved.trains_tasks and _one_device(config)
+    can_be = _trains_towers_alone(resolved) and resolved.trains_tasks
+    can_be &= not refit and _one_device(config)
+    if config.refit_towers and not can_be:
+        raise ValueError(
+            "`refit_towers` must be False, or left out, unless one device "
+            "trains tasks, and towers by themselves (`select` is 'parts', or "
+            "`tower` reads sequences), without `refit`. Received: "
+            f"refit_towers=True, refit={refit}, select={resolved.select!r}, "
+            f"tower={resolved.tower!r}, ranker={resolved.ranker}"
+        )
+    of_towers = config.refit_towers
+    if of_towers is None:
+        of_towers = can_be and config.refit is None
+    return replace(resolved, refit=refit, refit_towers=of_towers)
 
 
 def _with_ranker(config: TrainConfig, dataset: AnyDataset) -> ResolvedConfig:
     """Resolves a configuration, with whether tasks are trained."""
     resolved = resolve_config(config, dataset.schema)
-    is_sequence = resolved.sequence_tower is not None
-    if is_sequence:
+    if resolved.sequence_tower is not None:
         _check_sequence_tower(resolved, dataset)
-    by_themselves = is_sequence or (
-        resolved.trains_towers and resolved.select == PARTS
-    )
+    by_themselves = _trains_towers_alone(resolved)
     if not by_themselves and config.ranker is False:
         raise ValueError(
             "`ranker` must be True, or left out, without towers that are "
@@ -76,12 +92,21 @@ def _with_ranker(config: TrainConfig, dataset: AnyDataset) -> ResolvedConfig:
 def _reads_in_order(config: TrainConfig, dataset: AnyDataset) -> bool:
     """Whether the tower is open, and a transformer the better one."""
     is_open = config.retrieval and config.tower is None
-    alone = config.distribute == "none" and process_share(config).count == 1
     has_choice = config.select or config.asks_for_dense_towers
-    if has_choice or not (is_open and alone):
+    if has_choice or not (is_open and _one_device(config)):
         return False
     label = resolve_config(config, dataset.schema).retrieval_label
     return is_log_in_order(dataset, label)
+
+
+def _trains_towers_alone(config: ResolvedConfig) -> bool:
+    """Whether towers are trained before the tasks, or after them."""
+    in_parts = config.trains_towers and config.select == PARTS
+    return in_parts or config.sequence_tower is not None
+
+
+def _one_device(config: TrainConfig) -> bool:
+    return config.distribute == "none" and process_share(config).count == 1
 
 
 def check_trains_tasks(config: TrainConfig, dataset: AnyDataset) -> None:

@@ -95,6 +95,8 @@ def train_model(
                 assert isinstance(model, TwoTower), "with retrieval"
                 goes_on = start is not None
                 if first is None:
+                    if config.refit_towers and not run.before_towers.is_file():
+                        run.save_model(model, run.before_towers)
                     fit_tower(model, run, config, dataset, goes_on)
                 else:
                     assert tower_costs is not None, "of a tower"

@@ -47,7 +47,7 @@ GOWALLA = Benchmark(
     metrics=("user_recall", "user_ndcg"),
     settings=(
         *baseline_rows("popular", "item-knn", "ials", "ease", "spectral"),
-        *two_tower_rows(name="two towers"),
+        *two_tower_rows(ranker=False),
     ),
     published=tuple(
         Published(model, values, "BARS, Gowalla_m1")

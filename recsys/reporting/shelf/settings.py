@@ -34,19 +34,26 @@ def baseline_rows(*models: str, **fields: object) -> tuple[Setting, ...]:
 
 
 def two_tower_rows(
-    retrieval_label: str = "all", name: str = "two towers and ranker"
+    retrieval_label: str = "all", ranker: bool = True
 ) -> tuple[Setting, ...]:
-    """Returns what a user gets without further options, and with a refit.
+    """Returns what a user gets without further options, and without a refit.
 
     Args:
         retrieval_label: Which ratings count.
-        name: What the model is called.
+        ranker: Whether the data have tasks to rank by; then, the defaults
+            refit the towers alone, and another row is with a refit of all.
     """
     fields: JsonObject = {
         "retrieval": True,
         "retrieval_label": retrieval_label,
     }
-    return _default_and(name, fields, ", refit", refit=True)
+    if not ranker:
+        return _with_and_without_refit("two towers", fields)
+    name = "two towers and ranker"
+    return (
+        *_with_and_without_refit(name, fields),
+        Setting(f"{name}, refit", "train", {**fields, "refit": True}, seeds=3),
+    )
 
 
 def default_tower_rows(**protocol: object) -> tuple[Setting, ...]:
@@ -56,19 +63,17 @@ def default_tower_rows(**protocol: object) -> tuple[Setting, ...]:
         **protocol: Fields that are a part of the benchmark's protocol.
     """
     fields: JsonObject = {"retrieval": True, **protocol}
-    name = "transformer, defaults"
-    return _default_and(name, fields, ", no refit", refit=False)
+    return _with_and_without_refit("transformer, defaults", fields)
 
 
-def _default_and(
-    name: str, fields: JsonObject, suffix: str, refit: bool
+def _with_and_without_refit(
+    name: str, fields: JsonObject
 ) -> tuple[Setting, ...]:
-    """A training by default, and one with the other answer to `refit`."""
+    """A training by default, which has a refit, and one that has none."""
+    without = {**fields, "refit": False}
     return (
         Setting(name, "train", fields, seeds=3),
-        Setting(
-            f"{name}{suffix}", "train", {**fields, "refit": refit}, seeds=3
-        ),
+        Setting(f"{name}, no refit", "train", without, seeds=3),
     )
 
 

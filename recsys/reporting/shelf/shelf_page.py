@@ -18,8 +18,9 @@ its results by `python benchmarks/shelf_page.py`.
 All items are ranked, and ties count their expected value. The hyperparameters
 of simple models are chosen on the validation split, and the model is fitted
 again on both splits, as in what is published of them. Those of a trained model
-are the same in all benchmarks of a kind, its epoch is chosen on the validation
-split, and with `refit` it is trained again on both for as many. The test split
+are the same in all benchmarks of a kind, and its epoch is chosen on the
+validation split. By default, and with `refit`, it is trained again on both for
+as many; by default towers alone, and not the ranker beside them. The test split
 is measured once. `recall` and `ndcg` are of rows with one target
 each, `user_recall` (hits divided by targets) and `user_ndcg` (the best ranking
 has 1) of users with several. Rows stand in the order of the last metric, the
@@ -34,9 +35,8 @@ _DEFAULTS = """\
 What `recsys train --retrieval` reaches without further options, and its share
 of the way from popular items to the best row here, in the metric by which rows
 are ordered. On logs in the order of time, the defaults are a transformer that
-reads the user's history; these defaults, simple models and rows with `refit`
-are fitted on the validation split, too. Where splits are drawn, all figures
-are of the draws on which the defaults were measured.
+reads the user's history. Where splits are drawn, all figures are of the draws
+on which the defaults were measured.
 """
 _FILES = ["file", "sha256, unpacked"]
 _LARGE = 10  # From here on, a number has two decimals.

@@ -110,8 +110,14 @@ def test_the_command_names_the_best(
     }
     table = recsys.fit_baselines(out)  # What is there is not fitted again.
     popular = recsys.evaluate(out / "baselines" / "popular", folder)
-    config = json.loads((out / "baselines/popular/config.json").read_text())
-    assert config["exclude_seen_targets"] is True
+    configs = {
+        name: json.loads((out / "baselines" / name / "config.json").read_text())
+        for name in names
+    }
+    assert configs["popular"]["exclude_seen_targets"] is True
+    # They see as many rows as the towers, or the tasks, which are not refitted.
+    refitted = {name for name in names if configs[name]["refit"]}
+    assert refitted == {"popular", "item-knn", "ease"}
     ndcg = table.set_index("model")["test ndcg"]
     assert ndcg["popular"] == popular["retrieval"]["user_ndcg@5"]
 

@@ -25,6 +25,8 @@ from recsys.training import resolve_config
 from recsys.training.batches import create_batches
 from recsys.training.callbacks.interruption import FiniteLoss
 from recsys.training.compile_model import compile_model
+from recsys.training.resolve_with_data import resolve_with_data
+from tests.recsys.retrieval.id_kinds import IdKinds
 from tests.recsys.retrieval.id_kinds import of_texts
 
 Fields = Callable[..., dict[str, Any]]
@@ -106,18 +108,26 @@ def test_the_tasks_are_those_of_their_own_best_epoch(
 @pytest.mark.slow
 @pytest.mark.once("torch")
 @of_texts
-@pytest.mark.parametrize("refit", [False, True])
+@pytest.mark.parametrize(
+    ("refit", "training"),
+    [
+        ({"refit": False}, "checkpoint/towers"),
+        ({"refit": True}, "refit/checkpoint/towers"),
+        ({}, "refit"),
+    ],
+    ids=["none", "all", "towers"],
+)
 def test_it_goes_on_where_the_towers_were(
     fields: Fields,
-    refit: bool,
+    refit: dict[str, Any],
+    training: str,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     whole, killed = Run(tmp_path / "whole"), Run(tmp_path / "killed")
     given = {"select": "parts", "epochs": 3, "checkpoint_steps": 2}
-    given |= {"refit": refit}
-    trained = whole.folder / "refit" if refit else whole.folder
-    stage = trained / "checkpoint" / "towers"
+    given |= refit
+    stage = whole.folder / training
 
     def copy(self: FiniteLoss, at: int, logs: Any = None) -> None:
         if stage.is_dir() and (self.epoch, at) == (0, 3):
@@ -149,6 +159,103 @@ def test_a_refit_trains_each_part_for_as_long(
     refitted = pd.read_csv(run.folder / "refit_history.csv")
     history = pd.read_csv(run.history)
     assert len(refitted) == history["val_loss"].argmin() + 1
+
+
+@pytest.mark.slow
+@pytest.mark.once("torch")
+def test_a_refit_of_the_towers_leaves_the_tasks(
+    fields: Fields, films: Dataset, ids: IdKinds, tmp_path: Path
+) -> None:
+    given = {"select": "parts", "epochs": 3, "retrieval_exclude_seen": True}
+    first, run = Run(tmp_path / "first"), Run(tmp_path / "refitted")
+    before = recsys.train(fields(first.folder, refit=False, **given))
+    metrics = recsys.train(fields(run.folder, **given))
+    assert run.read_config().refit_towers
+    assert not (run.folder / "refit").exists()
+    assert metrics["validation"] == before["validation"]
+    for name in ("selected", "selected_towers"):
+        assert metrics[name] == before[name]
+    assert metrics["test"]["tasks"] == before["test"]["tasks"]
+    assert metrics["test"]["retrieval"] != before["test"]["retrieval"]
+    ranker, other = run.load_two_tower(), first.load_two_tower()
+    assert_same(ranking_weights(ranker), ranking_weights(other))
+    seen = films.with_validation_in_training().split("train")["item"]
+    known = ranker.fitted["item"].encode(seen)
+    counts = np.bincount(known, minlength=ranker.retrieval.num_items + 1)
+    sampling = ranker.retrieval.sampling.numpy()
+    np.testing.assert_allclose(sampling, counts / counts.sum(), rtol=1e-6)
+    # It is measured, calibrated and used with what the towers have seen.
+    data = fields(run.folder)["data"]
+    again = recsys.evaluate(run.folder, data)
+    assert again["retrieval"] == metrics["test"]["retrieval"]
+    recsys.calibrate(run.folder, data)
+    assert run.read_metrics()["test"]["retrieval"] == again["retrieval"]
+    user = ids.user(3)
+    rows = films.split("validation")
+    had = rows["item"][(rows["user"] == user) & (rows["watch"] == 1)]
+    found = recsys.recommend(run.folder, user, top=99, exclude_seen=True)
+    assert len(had)
+    assert not set(had) & set(found["item"])
+
+
+@pytest.mark.slow
+@pytest.mark.once("torch")
+@of_texts
+def test_towers_are_refitted_from_where_they_began(
+    fields: Fields, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {"select": "parts", "epochs": 3, "unknown_rate": 0.0}
+    first, run = Run(tmp_path / "first"), Run(tmp_path / "refitted")
+    metrics = recsys.train(fields(first.folder, refit=False, **given))
+    # Without more rows, the second training is the first.
+    monkeypatch.setattr(
+        Dataset, "with_validation_in_training", lambda dataset: dataset
+    )
+    assert recsys.train(fields(run.folder, **given)) == metrics
+    assert_same(run.load_model().weights, first.load_model().weights)
+
+
+@pytest.mark.once("torch")
+@pytest.mark.parametrize(
+    ("given", "refit", "of_towers"),
+    [
+        ({}, False, True),
+        ({"refit": False}, False, False),
+        ({"refit": True}, True, False),
+        ({"refit_towers": False}, False, False),
+        ({"refit": False, "refit_towers": True}, False, True),
+        ({"ranker": False}, True, False),
+        ({"ranker": False, "refit": False}, False, False),
+        ({"select": "tasks"}, False, False),
+        ({"retrieval": False, "select": None}, False, False),
+    ],
+)
+def test_the_towers_are_refitted_unless_something_else_is_said(
+    fields: Fields,
+    films: Dataset,
+    given: dict[str, Any],
+    refit: bool,
+    of_towers: bool,
+) -> None:
+    changes = {"select": "parts"} | given
+    config = TrainConfig(**fields(Path("out"), **changes))
+    resolved = resolve_with_data(config, films)
+    assert (resolved.refit, resolved.refit_towers) == (refit, of_towers)
+    recorded = TrainConfig.from_mapping(resolved.to_mapping())
+    assert resolve_with_data(recorded, films) == resolved
+
+
+@pytest.mark.once("torch")
+@pytest.mark.parametrize(
+    "given", [{"refit": True}, {"select": "tasks"}, {"ranker": False}]
+)
+def test_towers_that_cannot_be_refitted_alone(
+    fields: Fields, films: Dataset, given: dict[str, Any]
+) -> None:
+    changes = {"select": "parts", "refit_towers": True} | given
+    config = TrainConfig(**fields(Path("out"), **changes))
+    with pytest.raises(ValueError, match="`refit_towers` must be False, or"):
+        resolve_with_data(config, films)
 
 
 @pytest.mark.once("torch")

@@ -192,7 +192,7 @@ def test_the_tasks_can_be_trained_later(
     towers: Path, films_folder: Path, ids: IdKinds, tmp_path: Path
 ) -> None:
     """Neither more items nor a warm start make untrained tasks trained."""
-    new = pd.DataFrame({"item": ids.items([99]), "genres": [["g0"]]})
+    new = pd.DataFrame({"item": ids.items([98]), "genres": [["g0"]]})
     write_table(new, tmp_path / "new.parquet")
     more, again = tmp_path / "more", tmp_path / "again"
     recsys.add_items(towers, tmp_path / "new.parquet", more)

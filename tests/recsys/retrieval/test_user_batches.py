@@ -227,6 +227,7 @@ def test_it_goes_on_within_an_epoch(
     whole, killed = Run(tmp_path / "whole"), Run(tmp_path / "killed")
     given = {"data": str(tmp_path / "films"), "select": "parts"}
     given |= {"epochs": 3, "checkpoint_steps": 2, "learning_rate": 0.003}
+    given |= {"refit": False}
 
     def copy(self: FiniteLoss, at: int, logs: Any = None) -> None:
         stage = whole.checkpoint / "towers" / "checkpoint"

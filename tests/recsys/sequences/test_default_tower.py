@@ -16,6 +16,7 @@ from recsys.data import load
 from recsys.runs.run import Run
 from recsys.training.resolve_with_data import resolve_with_data
 from tests.recsys.sequences.conftest import fields
+from tests.recsys.sequences.test_tower_options import with_likes
 
 LARGE = 2**53 + 1
 
@@ -109,6 +110,29 @@ def test_it_learns_the_last_items_too(folder: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.once("torch")
+def test_a_refit_of_the_tower_leaves_the_tasks(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    likes = with_likes(folder, tmp_path / "likes")
+    first, run = Run(tmp_path / "first"), Run(tmp_path / "refitted")
+    given = {"tower": None, "epochs": 1, "unknown_rate": 0.0}
+    before = recsys.train(fields(likes, first.folder, **given))
+    given["refit"] = None
+    metrics = recsys.train(fields(likes, run.folder, **given))
+    assert metrics["validation"] == before["validation"]
+    assert metrics["test"]["tasks"] == before["test"]["tasks"]
+    assert metrics["test"]["retrieval"] != before["test"]["retrieval"]
+    again = recsys.evaluate(run.folder, likes)
+    assert again["retrieval"] == metrics["test"]["retrieval"]
+    # Without more rows, the second training is the first.
+    monkeypatch.setattr(
+        Dataset, "with_validation_in_training", lambda dataset: dataset
+    )
+    out = tmp_path / "same"
+    assert recsys.train(fields(likes, out, **given)) == before
+
+
+@pytest.mark.once("torch")
 def test_a_gate_of_the_tower_asks_for_a_transformer(data: Path) -> None:
     given = fields(data, Path("run"), tower=None, tower_gate="top-k")
     drawn = replace(
@@ -130,10 +154,12 @@ def test_labels_that_differ_have_a_ranker_behind_the_tower(data: Path) -> None:
     config = TrainConfig(**fields(data, Path("run"), tower=None))
     resolved = resolve_with_data(config, labels)
     assert (resolved.tower, resolved.ranker) == ("transformer", True)
+    assert not resolved.refit_towers
     # The labels of the validation split are for a calibration.
-    open_refit = replace(config, refit=None)
-    assert not resolve_with_data(open_refit, labels).refit
-    assert resolve_with_data(replace(config, refit=True), labels).refit
+    by_default = resolve_with_data(replace(config, refit=None), labels)
+    assert (by_default.refit, by_default.refit_towers) == (False, True)
+    refitted = resolve_with_data(replace(config, refit=True), labels)
+    assert (refitted.refit, refitted.refit_towers) == (True, False)
     # The tasks have their own defaults, and not those beside two towers.
     assert (resolved.epochs, resolved.select) == (10, "tasks")
 
