@@ -107,8 +107,8 @@ class MovieLens:
             split: `"random"`, as published, where histories are of movies of
                 the training split, as all others are of rows to be predicted;
                 or by `"time"`, where the test split is after the validation
-                split, and that after the training split, and histories are of
-                all that was rated before a row.
+                split, and that after the training split, histories are of all
+                that was rated before a row, and rows have their times.
 
         Returns:
             The data set.
@@ -161,8 +161,12 @@ class MovieLens:
         check_release(self.name, file, counts, self.counts)
         if subsample is not None:
             splits = published_subsample(splits, seed, file)
+        schema = _schema(
+            self.name,
+            _FURTHER if features == "all" else {},
+            "time" if split == "time" else None,
+        )
         if features == "ids":
-            schema = _schema(self.name, {})
             return Dataset(
                 schema,
                 {
@@ -173,7 +177,7 @@ class MovieLens:
             )
         known = [splits["train"]] if split == "random" else splits.values()
         described = self.attributes.read(raw_dir, self.archive, progress)
-        return _with_features(self.name, splits, pd.concat(known), *described)
+        return _with_features(schema, splits, pd.concat(known), *described)
 
     def _movies(self, raw_dir: Path, progress: Progress) -> pd.DataFrame | None:
         """The titles of movies, where the download has them."""
@@ -184,7 +188,9 @@ class MovieLens:
         return movies[["item", "title"]]
 
 
-def _schema(name: str, further: Mapping[str, Feature]) -> Schema:
+def _schema(
+    name: str, further: Mapping[str, Feature], time: str | None
+) -> Schema:
     """The two tasks of a release with more features than the ids."""
     tasks = two_tasks_schema(name)
     features = {**tasks.features, **further}
@@ -194,6 +200,7 @@ def _schema(name: str, further: Mapping[str, Feature]) -> Schema:
         features,
         tasks.tasks,
         group="user",
+        time=time,
         item="item",
         item_features=of_movies,
     )
@@ -207,7 +214,7 @@ def _split_by_time(rows: pd.DataFrame, file: object) -> dict[str, pd.DataFrame]:
 
 
 def _with_features(
-    name: str,
+    schema: Schema,
     splits: Mapping[str, pd.DataFrame],
     known: pd.DataFrame,
     users: pd.DataFrame,
@@ -216,13 +223,12 @@ def _with_features(
     """Adds what is known of users and movies, and of what was watched before.
 
     Args:
-        name: Name of the release.
+        schema: What the columns mean.
         splits: The rows, with their times.
         known: The rows of which histories may tell.
         users: What is known of each user.
         movies: What is known of each movie.
     """
-    schema = _schema(name, _FURTHER)
     watched = known[known["watch"] == 1]
     complete = {}
     for split, rows in splits.items():
@@ -232,7 +238,7 @@ def _with_features(
             .merge(users, on="user", how="left")
             .merge(movies.drop(columns="title"), on="item", how="left")
         )
-        complete[split] = parse(joined, schema.columns, name)
+        complete[split] = parse(joined, schema.columns, schema.name)
     return Dataset(schema, complete, items=movies[["item", "title"]])
 
 

@@ -102,7 +102,7 @@ def test_movielens_100k_by_time(
     )
     assert rows == {"train": 157_500, "validation": 22_500, "test": 20_000}
     dataset = load(out)
-    assert dataset.schema.group == "user"
+    assert (dataset.schema.group, dataset.schema.time) == ("user", "time")
     with zipfile.ZipFile(folder / "ml-100k.zip") as archive:
         ratings = pd.read_csv(
             archive.open("ml-100k/u.data"),
@@ -115,10 +115,12 @@ def test_movielens_100k_by_time(
         watched = dataset.split(name).query("watch == 1")
         at = given.loc[pd.MultiIndex.from_frame(watched[["user", "item"]])]
         times[name] = at.to_numpy()
+        assert watched["time"].tolist() == times[name].tolist()
     assert times["train"].max() <= times["validation"].min()
     assert times["validation"].max() <= times["test"].min()
     if features == "ids":
-        assert [*dataset.split("test")] == ["user", "item", "watch", "rating"]
+        columns = ["user", "item", "watch", "rating", "time"]
+        assert [*dataset.split("test")] == columns
         return
     by_user = dict([*ratings.groupby("user")])
     test = dataset.split("test").query("watch == 1")
