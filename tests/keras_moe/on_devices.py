@@ -38,6 +38,8 @@ from keras_moe.layers import execution
 from recsys.private_names import tensorflow_left_out
 from tests.examples import Drawn
 from tests.keras_moe.layers.given_gate import GivenGate
+from tests.rare_collection import collect_rarely
+from tests.rare_collection import hide_what_stays
 
 with tensorflow_left_out():  # It asks gates for their configurations.
     from tests.keras_moe.layers.gates import registry
@@ -490,6 +492,8 @@ def main() -> None:
     Drawn.few = sys.argv[2:3] == ["few"]
     names = sys.argv[2 + Drawn.few :] or CHECKS
     results = {}
+    collect_rarely()
+    hide_what_stays()  # Each check looks for garbage when it begins.
     with (
         # The shapes are tiny.
         patch.object(execution, "sparse_pays", lambda *_: True),
