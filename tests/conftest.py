@@ -284,6 +284,31 @@ def warm_tensorflow(
     _use_warm(warm_program("tensorflow"), monkeypatch)
 
 
+@pytest.fixture
+def warm_torch(
+    warm_program: Callable[[str], Path | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same for processes of PyTorch, which read what JAX has written."""
+    _use_warm(warm_program("torch"), monkeypatch)
+
+
+@pytest.fixture
+def warm_reader(request: pytest.FixtureRequest) -> None:
+    """The same for those that read what this backend has written.
+
+    TensorFlow starts Python itself.
+    """
+    reader = {"torch": "warm_tensorflow", "jax": "warm_torch"}.get(_backend())
+    if reader is not None:
+        request.getfixturevalue(reader)
+
+
+def _use_warm(program: Path | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    if program is not None:
+        monkeypatch.setattr(sys, "executable", str(program))
+        monkeypatch.setenv("PYTHON_EXEC", str(program))
+
+
 @pytest.fixture(scope="session")
 def quick_python(warm_program: Callable[[str], Path | None]) -> Path | None:
     """In `make test`, an interpreter that trains instead of TensorFlow.
