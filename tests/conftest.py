@@ -1,4 +1,3 @@
-import gc
 import json
 import os
 import random
@@ -26,6 +25,9 @@ from tests.once import left_out
 from tests.once import longest_files_first
 from tests.once import name_in_report
 from tests.once import once_on
+from tests.rare_collection import LastCollection
+from tests.rare_collection import collect_rarely
+from tests.rare_collection import hide_what_stays
 from tests.warm_processes import WarmProcess
 from tests.warm_python import WarmPython
 
@@ -55,9 +57,8 @@ os.environ.setdefault(
     "--xla_cpu_parallel_codegen_split_count=1",
 )
 
-# What is traced and compiled is mostly objects that stay for a while: looking
-# for garbage among them as often as Python does takes a tenth of the time.
-gc.set_threshold(20_000, 20, 20)
+collect_rarely()
+LastCollection.watch()
 
 pytest.register_assert_rewrite(
     "tests.gradients", "tests.keras_moe.layers.layer_test"
@@ -123,7 +124,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
     result = yield
-    _Hidden.hide_new_modules()
+    _Hidden.hide_if_much_is_new()
     begun = dict(item.user_properties)["cpu_begun"]
     assert isinstance(begun, float), "noted by the setup"
     seconds = _cpu_seconds() - begun
@@ -152,17 +153,14 @@ class _Hidden:
     @classmethod
     def hide(cls) -> None:
         """Hides modules and tests: it would visit millions of objects."""
-        gc.collect()
-        gc.freeze()
+        hide_what_stays()
         cls.modules = len(sys.modules)
 
     @classmethod
-    def hide_new_modules(cls) -> None:
-        """Hides what was imported in a test, where that was much.
-
-        Each training has the garbage collector look for its model.
-        """
-        if len(sys.modules) > cls.modules + 100:
+    def hide_if_much_is_new(cls) -> None:
+        """Hides what a test has imported or compiled, where that is much."""
+        is_slow = LastCollection.seconds > 0.1
+        if is_slow or len(sys.modules) > cls.modules + 100:
             cls.hide()
 
 
@@ -284,6 +282,25 @@ def warm_tensorflow(
 ) -> None:
     """The same for processes of TensorFlow, which exports need."""
     _use_warm(warm_program("tensorflow"), monkeypatch)
+
+
+@pytest.fixture
+def warm_torch(
+    warm_program: Callable[[str], Path | None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same for processes of PyTorch, which read what JAX has written."""
+    _use_warm(warm_program("torch"), monkeypatch)
+
+
+@pytest.fixture
+def warm_reader(request: pytest.FixtureRequest) -> None:
+    """The same for those that read what this backend has written.
+
+    TensorFlow starts Python itself.
+    """
+    reader = {"torch": "warm_tensorflow", "jax": "warm_torch"}.get(_backend())
+    if reader is not None:
+        request.getfixturevalue(reader)
 
 
 def _use_warm(program: Path | None, monkeypatch: pytest.MonkeyPatch) -> None:

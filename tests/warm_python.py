@@ -7,7 +7,6 @@ ends as that process does, or that with it. It is for tests of what processes
 do; how they start is tested with Python itself. Figures are blank there, too.
 """
 
-import gc
 import json
 import os
 import random
@@ -25,6 +24,8 @@ from typing import ClassVar
 import numpy as np
 from filelock import FileLock
 
+from tests.rare_collection import collect_rarely
+from tests.rare_collection import hide_what_stays
 from tests.warm_processes import MODULES
 from tests.warm_processes import MOST_BYTES
 from tests.warm_processes import ROOT
@@ -135,18 +136,16 @@ def _start_server(address: Path, backend: str, owner: int) -> None:
 
 def _serve(address: Path, owner: int, ready: int) -> None:
     """Forks a process for each program that asks, while the owner lives."""
-    import keras
     from matplotlib.figure import Figure
 
-    if keras.backend.backend() == "torch":
-        # Of others, some of its imports begin threads, which no fork has.
-        import recsys.api.train
-        import recsys.cli  # noqa: F401
+    # None of them begins threads, which no fork would have.
+    import recsys.api.train
+    import recsys.cli  # noqa: F401
     from tests.blank_figures import save_blank
 
     Figure.savefig = save_blank  # type: ignore[method-assign, assignment]
-    gc.collect()
-    gc.freeze()
+    collect_rarely()
+    hide_what_stays()
     _note_seconds(address.parent, os.environ, sum(os.times()[:2]))
     requests = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     requests.bind(str(address))

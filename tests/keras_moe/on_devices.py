@@ -8,6 +8,7 @@ by name. With `few`, each gate that can be sparse has one of the modes, and
 experts that are split or not.
 """
 
+import gc
 import pickle
 import re
 import sys
@@ -38,6 +39,7 @@ from keras_moe.layers import execution
 from recsys.private_names import tensorflow_left_out
 from tests.examples import Drawn
 from tests.keras_moe.layers.given_gate import GivenGate
+from tests.rare_collection import collect_rarely
 
 with tensorflow_left_out():  # It asks gates for their configurations.
     from tests.keras_moe.layers.gates import registry
@@ -476,7 +478,10 @@ CHECKS: dict[str, Callable[[], Results]] = {
 
 
 def run(check: Callable[[], Results], num_devices: int) -> Results:
-    keras.utils.clear_session()  # The names of layers begin anew.
+    # The names of layers begin anew. It looks for garbage, too: the next time,
+    # not among all that the checks so far have compiled.
+    keras.utils.clear_session()
+    gc.freeze()
     distribution = None
     if num_devices > 1:
         devices = keras.distribution.list_devices("cpu")[:num_devices]
@@ -490,6 +495,7 @@ def main() -> None:
     Drawn.few = sys.argv[2:3] == ["few"]
     names = sys.argv[2 + Drawn.few :] or CHECKS
     results = {}
+    collect_rarely()
     with (
         # The shapes are tiny.
         patch.object(execution, "sparse_pays", lambda *_: True),

@@ -59,6 +59,7 @@ def experts_of(gate: BudgetGate, x: np.ndarray, budget: float | None) -> float:
     return float(np.count_nonzero(weights, axis=1).mean())
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("compress", [prune, merge])
 @pytest.mark.parametrize("inner", INNER)
 def test_the_smaller_model_keeps_to_its_budgets(

@@ -1,5 +1,6 @@
 """Dense, sparse and auto execution: the same values, the same gradients."""
 
+import functools
 from collections.abc import Callable
 from collections.abc import Sequence
 
@@ -318,24 +319,29 @@ def test_auto_keeps_nan_to_its_rows_for_any_number_of_pairs(
     )
 
 
+@functools.cache
+def model_as_shipped(mode: str, n: int, width: int) -> keras.Model:
+    """Predicts for all tests that follow; each batch size is compiled once."""
+    inputs, weights = keras.Input((width,)), keras.Input((n,))
+    mixture = MoE(GivenGate(n, k=2), MLPExperts(n, width, seed=0), mode)
+    outputs = mixture(inputs, gate_inputs=weights)
+    return keras.Model([inputs, weights], outputs)
+
+
 @pytest.mark.parametrize("most", [2, 6, 16])
 def test_auto_as_shipped_predicts_for_an_unknown_number_of_rows(
     most: int, rng: np.random.Generator
 ) -> None:
     width, n = 64, 16
-    inputs, weights = keras.Input((width,)), keras.Input((n,))
-    models = {}
-    for mode in ("auto", "dense"):
-        mixture = MoE(GivenGate(n, k=2), MLPExperts(n, width, seed=0), mode)
-        outputs = mixture(inputs, gate_inputs=weights)
-        models[mode] = keras.Model([inputs, weights], outputs)
     for rows in (1, 700):
         batch = [
             rng.normal(size=(rows, width)).astype("float32"),
             balanced(rows, n, most),
         ]
         auto, dense = (
-            models[mode].predict(batch, batch_size=rows, verbose=0)
+            model_as_shipped(mode, n, width).predict(
+                batch, batch_size=rows, verbose=0
+            )
             for mode in ("auto", "dense")
         )
         np.testing.assert_allclose(auto, dense, rtol=1e-4, atol=1e-4)

@@ -206,6 +206,7 @@ def test_wrong_setting_leaves_no_folder(
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.traced_once("tensorflow")
 @pytest.mark.sampled(6)
 @pytest.mark.parametrize(
     "fields",

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 # Ends during a step, as at a signal from without.
 _SCRIPT = r"""
-import os, time
+import gc, os, time
+gc.set_threshold(20_000, 20, 20)  # As in the tests themselves.
 from recsys.training.callbacks.interruption import FiniteLoss
 
 epoch, step, signal = map(int, os.environ["ENDED_AT"].split())

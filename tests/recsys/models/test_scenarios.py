@@ -411,7 +411,7 @@ ARCHITECTURES: list[dict[str, Any]] = [
 
 
 @pytest.mark.traced_once("tensorflow")
-@pytest.mark.sampled(6)
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("scenario_model", MODELS)
 @pytest.mark.parametrize(
     "changes", ARCHITECTURES, ids=lambda c: "-".join(map(str, c.values()))

@@ -25,6 +25,7 @@ from recsys.models.unknown_ids import UnknownIds
 from recsys.models.unknown_rates import unknown_rates
 from recsys.training.fit import fit
 from recsys.training.resolve_config import resolve_config
+from tests.examples import examples
 
 SCHEMA = Schema("shop", {"user": "id", "item": "id"}, {"like": "binary"})
 
@@ -92,6 +93,7 @@ def test_no_row_is_where_none_is_to_be() -> None:
     assert rates_of(dataset, target_statistics=False)["user"] == 0.5
 
 
+@examples(100)
 @given(
     rates=st.tuples(*[st.sampled_from([0.0, 0.3, 1.0])] * 2),
     rows=st.integers(1, 20),
@@ -156,6 +158,7 @@ def test_so_many_ids_are_replaced_as_is_said() -> None:
 
 
 @pytest.mark.traced_once("jax")
+@pytest.mark.sampled(4)
 @in_both_kinds
 @pytest.mark.parametrize("streaming", [False, True])
 def test_a_refit_has_the_rates_of_its_training(

@@ -35,6 +35,8 @@ from tests.recsys.retrieval.id_kinds import of_texts
 
 Fields = Callable[..., dict[str, Any]]
 
+pytestmark = pytest.mark.usefixtures("compiled_calls")
+
 
 def resolved(
     fields: Fields, dataset: Dataset, **changes: Any

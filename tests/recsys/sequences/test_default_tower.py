@@ -1,6 +1,5 @@
 """Which tower a retrieval has that names none."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,29 +38,36 @@ def with_integers(dataset: Dataset) -> Dataset:
 
 
 @pytest.fixture(params=["texts", "integers"])
-def folder(
-    request: pytest.FixtureRequest, data: Path, tmp_path: Path
-) -> Iterator[Path]:
+def folder(request: pytest.FixtureRequest, data: Path, tmp_path: Path) -> Path:
     if request.param == "texts":
-        yield data
-        return
+        return data
     with_integers(load(data)).write(tmp_path / "integers")
-    yield tmp_path / "integers"
+    return tmp_path / "integers"
 
 
-def test_a_log_is_read_in_order(folder: Path, tmp_path: Path) -> None:
-    given = fields(folder, tmp_path / "run", tower=None)
-    recsys.train(given)
-    run = Run(tmp_path / "run")
+@pytest.mark.traced_once("jax")
+@pytest.mark.sampled(2)
+def test_a_log_is_read_in_order_and_its_last_items_too(
+    folder: Path, tmp_path: Path
+) -> None:
+    given = fields(folder, tmp_path / "run", tower=None, refit=None)
+    metrics = recsys.train(given)
+    run, named = Run(tmp_path / "run"), Run(tmp_path / "named")
     config = run.read_config()
     assert (config.tower, config.ranker) == ("transformer", False)
-    assert not config.refit
+    assert config.refit
     # What was decided is decided for whoever repeats it.
     assert resolve_with_data(config, load(folder)) == config
-    named = tmp_path / "named"
-    recsys.train({**given, "out": str(named), "tower": "transformer"})
-    figures = [pd.read_csv(r.tower_history) for r in (run, Run(named))]
+    changes = {"tower": "transformer", "refit": True, "out": str(named.folder)}
+    assert recsys.train({**given, **changes}) == metrics
+    figures = [pd.read_csv(r.tower_history) for r in (run, named)]
     pd.testing.assert_frame_equal(*figures)
+    # Without a refit, it has not seen what users did after the training split.
+    first = Run(tmp_path / "first")
+    alone = recsys.train({**given, "out": str(first.folder), "refit": False})
+    assert not first.read_config().refit
+    assert alone["validation"] == metrics["validation"]
+    assert alone["test"] != metrics["test"]
 
 
 @pytest.mark.once("torch")
@@ -90,23 +96,6 @@ def test_an_option_of_dense_towers_has_them(
     resolved = resolve_with_data(config, load(data))
     assert (resolved.tower, resolved.sequence_tower) == ("dense", None)
     assert resolve_with_data(resolved, load(data)) == resolved
-
-
-@pytest.mark.traced_once("jax")
-def test_it_learns_the_last_items_too(folder: Path, tmp_path: Path) -> None:
-    given = fields(folder, tmp_path / "run", tower=None, refit=None)
-    metrics = recsys.train(given)
-    run = Run(tmp_path / "run")
-    config = run.read_config()
-    assert config.refit
-    named = tmp_path / "named"
-    again = recsys.train({**given, "out": str(named), "refit": True})
-    assert again == metrics
-    # Without one, it has not seen what users did after the training split.
-    first = tmp_path / "first"
-    alone = recsys.train({**given, "out": str(first), "refit": False})
-    assert alone["validation"] == metrics["validation"]
-    assert alone["test"] != metrics["test"]
 
 
 @pytest.mark.once("torch")

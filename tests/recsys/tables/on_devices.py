@@ -34,6 +34,8 @@ from recsys.tables.row_split import splitting_tables
 from recsys.tables.variable_values import assign
 from recsys.tables.variable_values import variable_values
 from recsys.training.callbacks.checkpoint import Checkpoint
+from tests.rare_collection import collect_rarely
+from tests.rare_collection import hide_what_stays
 
 # Neither 2 nor 4 devices divide the rows.
 ROWS, WIDTH, IDS, BATCH, STEPS = 4001, 4, 3, 8, 4
@@ -236,5 +238,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    collect_rarely()
+    hide_what_stays()
     with tensorflow_left_out():
         main()

@@ -358,6 +358,7 @@ def test_ids_are_routed(rng):
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.usefixtures("sparse_pays")
 @pytest.mark.parametrize("training", [False, True])
 def test_sparse_execution_is_dense_execution_at_any_budget(training, rng):
