@@ -45,7 +45,7 @@ def folder(request: pytest.FixtureRequest, data: Path, tmp_path: Path) -> Path:
     return tmp_path / "integers"
 
 
-@pytest.mark.traced_once("jax")
+@pytest.mark.traced_once("tensorflow")
 @pytest.mark.sampled(2)
 def test_a_log_is_read_in_order_and_its_last_items_too(
     folder: Path, tmp_path: Path
