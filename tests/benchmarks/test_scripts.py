@@ -228,7 +228,7 @@ def test_load_of_a_server(run: Run) -> None:
     """It answers all requests, and again after it has been killed."""
     lines = run(
         "serving.py",
-        "--parts load --experts 4 --connections 2 --killed 2 --seconds 0.5 "
+        "--parts load --experts 4 --connections 2 --killed 2 --seconds 0.2 "
         "--requests 20 --repetitions 2",
     )
     formats = ["tf_saved_model"] * 3 + ["onnx"] * 3
