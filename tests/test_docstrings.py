@@ -4,6 +4,8 @@ import doctest
 import importlib
 import pkgutil
 from collections.abc import Iterator
+from importlib.machinery import FileFinder
+from pathlib import Path
 
 import keras
 import numpy as np
@@ -21,17 +23,37 @@ NAMES = {
 }
 
 
-def find_examples() -> Iterator[doctest.DocTest]:
-    finder = doctest.DocTestFinder()
+def find_modules() -> Iterator[tuple[str, Path]]:
+    """The names of the modules of the packages, and their files."""
     for package in (keras_moe, recsys, studies):
         prefix = f"{package.__name__}."
         for info in pkgutil.walk_packages(package.__path__, prefix):
-            if info.name.endswith("__main__"):
-                continue
-            module = importlib.import_module(info.name)
-            for test in finder.find(module, extraglobs=NAMES):
-                if test.examples:
-                    yield test
+            assert isinstance(info.module_finder, FileFinder)
+            spec = info.module_finder.find_spec(info.name)
+            assert spec is not None
+            assert spec.origin is not None
+            if not info.name.endswith("__main__"):
+                yield info.name, Path(spec.origin)
+
+
+def find_examples() -> Iterator[doctest.DocTest]:
+    finder = doctest.DocTestFinder()
+    for name, file in find_modules():
+        # Some of the others import packages that take a second.
+        if ">>>" not in file.read_text(encoding="utf-8"):
+            continue
+        module = importlib.import_module(name)
+        for test in finder.find(module, extraglobs=NAMES):
+            if test.examples:
+                yield test
+
+
+@pytest.mark.once("torch")
+def test_every_module_can_be_imported() -> None:
+    names = [name for name, _ in find_modules()]
+    assert {"keras_moe.layers", "recsys.data", "studies.tokens"} < {*names}
+    for name in names:
+        importlib.import_module(name)
 
 
 @pytest.mark.traced_once("tensorflow")

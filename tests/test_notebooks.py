@@ -122,8 +122,17 @@ def executed_on(backend: str) -> list[pytest.MarkDecorator]:
     [pytest.param(one, marks=executed_on(BACKENDS[one])) for one in BACKENDS],
 )
 def test_execution_gives_the_same_again(
-    name: str, tmp_path: Path, request: pytest.FixtureRequest
+    name: str,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    if BACKENDS[name] == "torch":
+        # The kernel of the other one starts as that of a user does.
+        request.getfixturevalue("warm_python")
+        # As it says itself, which is too late there.
+        backend = "module://matplotlib_inline.backend_inline"
+        monkeypatch.setenv("MPLBACKEND", backend)
     kept, executed = read(name), read(name)
     if request.config.getoption("--once") and name in SHORTER:
         shorten(executed, SHORTER[name])

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any
 from typing import ClassVar
 
+import matplotlib
 import numpy as np
 from filelock import FileLock
 
@@ -220,6 +221,9 @@ def _run(request: Any, files: list[int], folder: Path) -> int:
     if signal.SIGINT not in request["ignored"]:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     sys.executable = str(folder / "python")
+    # Matplotlib has been imported, which is when it reads this.
+    if "MPLBACKEND" in request["env"]:
+        matplotlib.rcParams["backend"] = request["env"]["MPLBACKEND"]
     random.seed()
     np.random.seed()
     return run_as_python(request, files)

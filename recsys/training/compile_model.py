@@ -49,7 +49,7 @@ def compile_model(model: MultiTaskModel, config: ResolvedConfig) -> None:
     model.log_losses([RETRIEVAL_LOSS] if finds else [])
     # `fit` would on TensorFlow take the memory of the largest slot twice.
     model.optimizer.build(model.trainable_variables)
-    if keras.backend.backend() == "tensorflow":
+    if keras.backend.backend() != "jax":
         _create_loss_metrics(model)
     if config.weighting != "fixed":
         model.weighting = create_weighting(
@@ -84,7 +84,8 @@ def _create_loss_metrics(model: MultiTaskModel) -> None:
     """Creates the means of losses that Keras would in the first step.
 
     TensorFlow traces a step that creates variables twice, which is a fifth of
-    what a short training takes.
+    what a short training takes. On PyTorch, Keras calls the model once more,
+    for shapes alone, which is a tenth.
     """
     if num_shares() > 1:
         return  # Keras creates them on every replica.

@@ -45,6 +45,13 @@ def run(
     return run
 
 
+# Of what follows in `sys.argv`, as `python SCRIPT ...` would.
+RUN_SCRIPT = """
+import os, runpy, sys
+del sys.argv[0]
+sys.path.insert(0, os.path.dirname(sys.argv[0]))
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
 TINY = "--experts 4 --rows 8 --width 4 --runs 1"
 
 
@@ -72,7 +79,15 @@ def test_options_of_a_gate(run: Run) -> None:
 
 
 @pytest.mark.once("torch")
+def test_startup_without_keras(run: Run) -> None:
+    python, program = run("startup.py", "--runs 1 --of python help")
+    assert (python["command"], program["command"]) == ("python", "help")
+    assert 0 < python["most"] < program["least"]
+
+
+@pytest.mark.once("torch")
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_python")
 def test_startup(run: Run) -> None:
     lines = run("startup.py", "--runs 1")
     assert [line["command"] for line in lines] == [
@@ -213,7 +228,7 @@ def test_load_of_a_server(run: Run) -> None:
     """It answers all requests, and again after it has been killed."""
     lines = run(
         "serving.py",
-        "--parts load --experts 4 --connections 2 --killed 2 --seconds 0.5 "
+        "--parts load --experts 4 --connections 2 --killed 2 --seconds 0.2 "
         "--requests 20 --repetitions 2",
     )
     formats = ["tf_saved_model"] * 3 + ["onnx"] * 3
@@ -490,6 +505,7 @@ def test_a_log_that_is_read_as_it_is_needed(
 
 @pytest.mark.slow
 @pytest.mark.once("torch")  # In processes of its own, which it starts first.
+@pytest.mark.usefixtures("warm_python")
 def test_training_on_a_log_by_few_steps(run: Run, tmp_path: Path) -> None:
     sizes = (
         f"--out {tmp_path} --rows 3000 --train-rows 2000 --part-rows 1000 "
@@ -498,7 +514,7 @@ def test_training_on_a_log_by_few_steps(run: Run, tmp_path: Path) -> None:
     run("planted_log.py", sizes)
     few = "--width 4 --batch 256 --steps 3 --only-train"
     # What it takes of memory is that of its process.
-    command = [sys.executable, str(FOLDER / "big_logs.py")]
+    command = [sys.executable, "-c", RUN_SCRIPT, str(FOLDER / "big_logs.py")]
     done = subprocess.run(
         [*command, *sizes.split(), *few.split()],
         check=True,

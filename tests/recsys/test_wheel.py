@@ -8,6 +8,7 @@ import sys
 import sysconfig
 import venv
 import zipfile
+from hashlib import sha256
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +22,14 @@ TRAINING = (
     "train --data synthetic --train-rows 200 --epochs 1 --num-experts 2 --k 1 "
     "--embedding-dim 2 --expert-units 2 --out run"
 )
+# What an installation says of where it comes from and goes to.
+WHERE_FROM = ("RECORD", "direct_url.json")
+# Importing them takes as long as the training, which does so.
+WHERE_PACKAGES_ARE = f"""
+import json
+from importlib.util import find_spec
+print(json.dumps([find_spec(name).origin for name in {BUILT_FROM}]))
+"""
 
 pytestmark = [pytest.mark.once("torch"), pytest.mark.slow]
 
@@ -83,6 +92,16 @@ class Environment:
     def run_python(self, code: str, folder: Path) -> str:
         return self._run([self._python, "-c", code], folder)
 
+    def hashes(self) -> dict[str, str]:
+        """The hash of each file of what was installed, by its name."""
+        return {
+            file.relative_to(self.packages).as_posix(): sha256(
+                file.read_bytes()
+            ).hexdigest()
+            for file in self.packages.rglob("*")
+            if file.is_file() and file.name not in WHERE_FROM
+        }
+
     @property
     def _python(self) -> Path:
         return self._scripts / "python"
@@ -108,15 +127,35 @@ def test_the_wheel_holds_every_file_of_the_packages(built: Built) -> None:
     assert {name for name in names if ".dist-info/" not in name} == expected
 
 
-@pytest.mark.parametrize("name", ["wheel", "sdist"])
-def test_what_was_installed_trains(
-    built: Built, name: str, tmp_path: Path
+@pytest.fixture(scope="module")
+def installed(
+    built: Built, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Environment]:
+    """The sdist and the wheel, each in an environment of its own."""
+    environments = {}
+    for name, distribution in built._asdict().items():
+        folder = tmp_path_factory.mktemp("environments") / name
+        environments[name] = Environment(folder)
+        environments[name].install(distribution)
+    return environments
+
+
+def test_the_sdist_installs_the_files_of_the_wheel(
+    installed: dict[str, Environment],
 ) -> None:
-    environment = Environment(tmp_path / "environment")
-    environment.install(getattr(built, name))
-    code = "import json, keras_moe, recsys; "
-    code += "print(json.dumps([keras_moe.__file__, recsys.__file__]))"
-    for file in json.loads(environment.run_python(code, tmp_path)):
-        assert Path(file).parents[1] == environment.packages
+    """So one of them is enough to see that what was installed trains."""
+    of_wheel = installed["wheel"].hashes()
+    assert {"keras_moe/__init__.py", "recsys/__init__.py"} < of_wheel.keys()
+    assert installed["sdist"].hashes() == of_wheel
+
+
+def test_what_was_installed_trains(
+    installed: dict[str, Environment], tmp_path: Path
+) -> None:
+    environment = installed["sdist"]
+    places = environment.run_python(WHERE_PACKAGES_ARE, tmp_path)
+    assert json.loads(places) == [
+        str(environment.packages / name / "__init__.py") for name in BUILT_FROM
+    ]
     environment.run_command(TRAINING, tmp_path)
     assert (tmp_path / "run" / "metrics.json").is_file()

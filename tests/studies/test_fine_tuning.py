@@ -1,34 +1,15 @@
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import keras
-import keras_hub
 import numpy as np
 import pytest
 
-from keras_moe.layers import ExpertChoiceGate
-from keras_moe.layers import MLPExperts
-from keras_moe.layers import MoE
 from recsys.errors import FileError
 from studies.fine_tuning import main
-from studies.language_model import language_model
 from studies.language_model import sentence_classifier
-from studies.routed_backbone import routed_backbone
 from studies.tokens import byte_tokenizer
-
-
-def small_model(length: int = 12) -> keras.Model:
-    backbone = keras_hub.models.GPT2Backbone(261, 2, 2, 8, 16, 0.0, length)
-    features = routed_backbone(
-        backbone,
-        lambda: MoE(
-            ExpertChoiceGate(4),
-            MLPExperts(4, [8, 8], activation=["gelu", None]),
-        ),
-    )
-    return language_model(backbone, features)
+from tests.studies.small_language_model import small_model
 
 
 @pytest.fixture
@@ -104,21 +85,6 @@ def test_what_can_be_learned_is(saved: Path, tmp_path: Path) -> None:
     )
     (row,) = json.loads((out / "results.json").read_text())
     assert row["dev accuracy"] == 1
-
-
-@pytest.mark.slow
-@pytest.mark.once("torch")
-def test_a_process_that_made_no_mixture_loads_one(saved: Path) -> None:
-    code = (
-        "from studies.language_model import load_language_model as load\n"
-        "from studies.language_model import sentence_classifier\n"
-        f"model = sentence_classifier(load({str(saved)!r}), 3)\n"
-        "print(model.output.shape)"
-    )
-    process = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True
-    )
-    assert process.stdout == "(None, 3)\n", process.stderr
 
 
 @pytest.mark.once("torch")

@@ -373,14 +373,14 @@ def test_overlap_rises_with_similarity_and_sparsity_sharpens_it(rng):
 
 @pytest.fixture
 def cifar10_images():
-    """Real images `(5000, 3072)`, standardised by channel."""
+    """Real images `(1500, 3072)`, standardised by channel."""
     folder = Path(os.environ.get("RECSYS_DATA", "")) / "cifar10-part"
     path = folder / "data_batch_1.bin.xz"
     if not path.exists():
         pytest.skip("RECSYS_DATA names no folder with cifar10-part")
     # Each record is a label and 1024 values for each of 3 channels.
     records = np.frombuffer(lzma.decompress(path.read_bytes()), np.uint8)
-    pixels = records.reshape(-1, 1 + 3072)[:5000, 1:].astype("float32")
+    pixels = records.reshape(-1, 1 + 3072)[:1500, 1:].astype("float32")
     channels = pixels.reshape(-1, 3, 1024)
     channels -= channels.mean(axis=(0, 2), keepdims=True)
     channels /= channels.std(axis=(0, 2), keepdims=True)

@@ -189,6 +189,7 @@ def test_the_learning_rate_falls_as_in_the_first_training(
 
 
 @pytest.mark.traced_once("jax")
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("kind", "averaged"), [("texts", True), ("large", True), ("large", False)]
 )

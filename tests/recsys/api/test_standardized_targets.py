@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -45,16 +46,16 @@ def shop() -> Dataset:
 
 
 @pytest.fixture(scope="module")
-def train_shop(
+def shop_fields(
     shop: Dataset,
     settings: Callable[..., Settings],
     tmp_path_factory: pytest.TempPathFactory,
-) -> Callable[..., dict[str, Any]]:
-    """Trains on the shop and returns the metrics."""
+) -> Callable[..., Settings]:
+    """Makes the fields of a configuration that trains on the shop."""
     folder = tmp_path_factory.mktemp("data") / "shop"
     shop.write(folder)
 
-    def train(out: Path, **changes: Any) -> dict[str, Any]:
+    def make(out: Path, **changes: Any) -> Settings:
         fields = {
             "data": str(folder),
             "gate": "softmax",
@@ -66,14 +67,24 @@ def train_shop(
             "batch_size": 64,
             "learning_rate": 0.02,
         }
-        return recsys.train(settings(out, **fields | changes))
+        return settings(out, **fields | changes)
 
-    return train
+    return make
+
+
+@pytest.fixture(scope="module")
+def train_shop(
+    shop_fields: Callable[..., Settings],
+) -> Callable[..., dict[str, Any]]:
+    """Trains on the shop and returns the metrics."""
+    return lambda out, **changes: recsys.train(shop_fields(out, **changes))
 
 
 @pytest.fixture(scope="module")
 def trained(
-    train_shop: Callable[..., Any], tmp_path_factory: pytest.TempPathFactory
+    shop_fields: Callable[..., Settings],
+    train_quickly: Callable[[Mapping[str, Any]], object],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
     """The folder of a finished run; not to be changed.
 
@@ -81,7 +92,7 @@ def trained(
     """
     folder = tmp_path_factory.mktemp("runs") / "shop"
     with copied(folder, {(3, 1): folder.with_name("begun")}):
-        train_shop(folder)
+        train_quickly(shop_fields(folder))
     return folder
 
 
@@ -134,6 +145,7 @@ def test_decision_and_definition_of_the_loss(
         )
 
 
+@pytest.mark.traced_once("jax")
 def test_history_has_the_trained_loss_and_errors_in_the_own_unit(
     trained: Path,
 ) -> None:

@@ -33,10 +33,13 @@ def test_two_processes_go_on_with_what_one_has_begun(
     begin_run: BeginRun,
     data: Path,
     request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    if gate != "comet":
-        # The others start as those of a user do.
-        request.getfixturevalue("warm_python")
+    python = sys.executable
+    request.getfixturevalue("warm_python")
+    if gate == "comet":
+        # Those that train start as those of a user do.
+        monkeypatch.setenv("PYTHON_EXEC", python)
     # Neither 149 rows of training nor 40 of validation fill whole batches, and
     # the processes have labels of different numbers of rows.
     whole, begun = begin_run(

@@ -66,6 +66,7 @@ def test_commands_end_with_their_status_and_what_they_print_in_their_log(
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("warm_python")
 def test_training_ends_as_in_a_process_of_its_own(
     settings: Settings, start: Start, tmp_path: Path
 ) -> None:

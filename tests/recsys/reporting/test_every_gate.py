@@ -19,6 +19,7 @@ from recsys.config.train_config import ARCHITECTURES
 from recsys.measuring.sample import Sample
 from recsys.models.build import build_model
 from recsys.models.gates import gate_class
+from recsys.models.multi_task_model import MultiTaskModel
 from recsys.reporting.changed_model import with_configs
 from recsys.reporting.flops import flops
 from recsys.reporting.loss_distributions import softmax_of
@@ -84,8 +85,14 @@ FROM_LOGITS |= {"adatt", "stem", "home"}
 FROM_LOGITS |= {"static softmax", "static top-k"}
 
 
-def write_untrained_run(folder: Path, tiny: Dataset, **fields: Any) -> None:
-    """A run folder with all that a report looks into, but the curves."""
+def write_untrained_run(
+    folder: Path, tiny: Dataset, **fields: Any
+) -> MultiTaskModel:
+    """Writes a run with all that a report looks into, but the curves.
+
+    Returns:
+        Its model.
+    """
     config = TrainConfig(
         **{
             "data": "synthetic",
@@ -110,23 +117,34 @@ def write_untrained_run(folder: Path, tiny: Dataset, **fields: Any) -> None:
     Sample.of(model, tiny).write(run.sample)
     both = {"validation": metrics(0.5), "test": metrics(0.5)}
     run.metrics.write_text(json.dumps(both))
+    return model
 
 
 @pytest.fixture(scope="module")
-def folder(tiny: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A comparison of all cases, each a model of its own."""
-    folder = tmp_path_factory.mktemp("every_gate")
-    for name, fields in CASES.items():
-        write_untrained_run(folder / name / "seed-0", tiny, **fields)
-    return folder
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("every_gate")
 
 
 @pytest.fixture(scope="module")
-def runs(folder: Path) -> dict[str, Trained]:
-    return {run.model: run for run in read_trained([folder])}
+def models(folder: Path, tiny: Dataset) -> dict[str, MultiTaskModel]:
+    """The models of a comparison of all cases, which it writes."""
+    return {
+        name: write_untrained_run(folder / name / "seed-0", tiny, **fields)
+        for name, fields in CASES.items()
+    }
+
+
+@pytest.fixture(scope="module")
+def runs(folder: Path, models: dict[str, MultiTaskModel]) -> dict[str, Trained]:
+    """The runs of all cases, with their models as they were before saving."""
+    runs = {run.model: run for run in read_trained([folder])}
+    for name, model in models.items():
+        vars(runs[name])["loaded"] = model  # A cached property.
+    return runs
 
 
 @on_torch
+@pytest.mark.usefixtures("models")
 def test_report(folder: Path, tmp_path: Path) -> None:
     titles = report([folder], tmp_path / "report")
     assert {"Experts shared by tasks", "Dense and sparse inference"} <= set(

@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 from collections.abc import Mapping
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -232,12 +234,17 @@ def test_top_expert_of_moesart_is_that_with_the_largest_logit(
 
 
 @pytest.fixture
-def _umap_is_not_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Numba compiles it for several times as long as it takes on few rows."""
+def _umap_is_quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Numba compiles it for several times as long as it takes on few rows.
+
+    Nobody looks at where they are, which is all that its 500 epochs change.
+    """
     monkeypatch.setattr("numba.config.DISABLE_JIT", True)
+    quick = partial(import_module("umap").UMAP, n_epochs=5)
+    monkeypatch.setattr("umap.UMAP", quick)
 
 
-@pytest.mark.usefixtures("_umap_is_not_compiled")
+@pytest.mark.usefixtures("_umap_is_quick")
 def test_embeddings_of_several_runs_are_one_figure(
     trained: dict[str, Trained],
 ) -> None:

@@ -188,6 +188,7 @@ def test_a_comparison_is_of_the_retrieval(towers: Path) -> None:
 
 
 @pytest.mark.once("torch")
+@of_texts
 def test_the_tasks_can_be_trained_later(
     towers: Path, films_folder: Path, ids: IdKinds, tmp_path: Path
 ) -> None:
@@ -209,6 +210,7 @@ def test_the_tasks_can_be_trained_later(
 
 
 @pytest.mark.once("torch")
+@of_texts
 def test_labels_that_do_not_differ_train_no_tasks(
     liked: Path, fields: Fields, tmp_path: Path
 ) -> None:

@@ -38,6 +38,8 @@ from recsys.training.compile_model import compile_model
 from recsys.training.resolve_config import resolve_config
 from recsys.training.user_batches import UserBatches
 from tests.examples import examples
+from tests.recsys.retrieval.id_kinds import of_one_kind
+from tests.recsys.retrieval.id_kinds import of_texts
 
 Fields = Callable[..., dict[str, Any]]
 Arrays = Mapping[str, np.ndarray]
@@ -216,6 +218,7 @@ def test_queries_are_of_the_user_where_no_feature_varies(
 
 @pytest.mark.slow
 @pytest.mark.once("torch")
+@of_texts
 def test_it_goes_on_within_an_epoch(
     fields: Fields,
     films: Dataset,
@@ -281,7 +284,7 @@ def chosen_films(films: Dataset) -> Dataset:
 
 @pytest.mark.slow
 @pytest.mark.once("torch")
-@pytest.mark.parametrize("refit", [False, True])
+@of_one_kind("refit", [False, True])
 def test_labels_that_are_all_the_same_train_no_ranker(
     fields: Fields, films: Dataset, refit: bool, tmp_path: Path
 ) -> None:

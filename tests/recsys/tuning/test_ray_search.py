@@ -106,6 +106,7 @@ def test_client_address_is_refused(
     keras.backend.backend() != "torch",
     reason="starts processes of its own; once is enough",
 )
+@pytest.mark.usefixtures("warm_python")  # Those of Ray are not.
 def test_sweep_goes_on_with_ray_and_back(
     settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
