@@ -1,6 +1,7 @@
 """A run with a budget, from the training to a server."""
 
 from collections.abc import Callable
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,14 +41,25 @@ exported = pytest.mark.skipif(
 @pytest.fixture(scope="session")
 def budget_run(
     settings: Callable[..., dict[str, Any]],
+    train_quickly: Callable[[Mapping[str, Any]], object],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Path:
     """The folder of a finished run; not to be changed."""
     return made_once(
         tmp_path_factory,
         "budget_run",
-        lambda folder: recsys.train(settings(folder, gate="budget", k=2)),
+        lambda folder: train_quickly(settings(folder, gate="budget", k=2)),
     )
+
+
+@pytest.fixture(scope="module")
+def small_run(
+    budget_run: Path, data: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Path:
+    """The same with fewer experts, in integers; not to be changed."""
+    folder = tmp_path_factory.mktemp("budget") / "small"
+    recsys.compress(budget_run, data, folder, experts=3, int8=True)
+    return folder
 
 
 @pytest.mark.traced_once("jax")
@@ -245,13 +257,10 @@ def test_a_run_with_fewer_experts_has_budgets_up_to_these(
 @exported
 @pytest.mark.parametrize("format", FORMATS)
 def test_an_export_with_fewer_experts_takes_a_budget(
-    format: str, budget_run: Path, data: Path, tmp_path: Path
+    format: str, small_run: Path, tmp_path: Path
 ) -> None:
-    recsys.compress(budget_run, data, tmp_path / "small", experts=3, int8=True)
-    assert own_budget(recsys.load_model(tmp_path / "small")) == 2
-    recsys.export(
-        tmp_path / "small", tmp_path / "m", format=format, expert_weights=True
-    )
+    assert own_budget(recsys.load_model(small_run)) == 2
+    recsys.export(small_run, tmp_path / "m", format=format, expert_weights=True)
     client = Client.of(tmp_path / "m", name="m")
     for budget in (1, 3):
         content = {"instances": [{"user": 1}] * 4, "budget": budget}
