@@ -99,7 +99,8 @@ def ranker_of(dataset: Dataset, changes: dict[str, Any]) -> Ranker:
 IN_ONE_FORM = {
     **dict.fromkeys(
         (
-            *("v-moe", "switch", "gumbel-softmax", "moesart", "remoe"),
+            *("softmax", "top-k", "v-moe", "switch", "x-moe"),
+            *("gumbel-softmax", "dselect-k", "moesart", "remoe"),
             *("comet+", "static", "fusion", "star"),
             *("sparse levels", "sparse hierarchy", "sparse task embeddings"),
         ),
