@@ -1,6 +1,7 @@
 """Images through the stages that tables go through."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -367,6 +368,7 @@ def test_models_are_used_under_another_backend(
     image_data: Path,
     run: Path,
     data: Path,
+    warm_program: Callable[[str], Path | None],
     tmp_path: Path,
 ) -> None:
     out = tmp_path / "metrics.json"
@@ -375,9 +377,14 @@ def test_models_are_used_under_another_backend(
     test, there = data / "test.parquet", tmp_path / "there.parquet"
     predict = ["predict", "--run", run, "--input", test, "--out", there]
     predict += ["--backend", backend]
+    python, environment = Path(sys.executable), {**os.environ}
+    # The other one starts with Python itself, and names of two backends.
+    if backend == "torch" and (warm := warm_program(backend)):
+        python, environment["KERAS_BACKEND"] = warm, backend
     subprocess.run(
-        [sys.executable, "-c", COMMANDS],
+        [python, "-c", COMMANDS],
         input=json.dumps([evaluate, predict], default=str),
+        env=environment,
         text=True,
         check=True,
     )
