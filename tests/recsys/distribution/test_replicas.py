@@ -56,12 +56,9 @@ for out in sys.argv[1:]:
 
 # A loss of the gate, a bias that follows the load, and thresholds.
 GATES: dict[str, dict[str, Any]] = {
+    "comet": {"entropy_weight": 0.1},
     "top-k": {"balance": "bias", "balance_rate": 0.01},
-    "budget": {
-        "inner": "comet",
-        "entropy_weight": 0.1,
-        "train_budgets": [1, 1],
-    },
+    "budget": {"train_budgets": [1, 1]},
 }
 
 
