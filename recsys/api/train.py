@@ -153,6 +153,7 @@ def _prepared(
         dataset = replace(dataset, schema=dataset.schema.with_tasks(tasks))
     if start is not None:
         start.check(resolved, dataset)
+        start.warn_if_validation_is_known(resolved)
     _check_labels(dataset, resolved.task_weights)
     if resume:
         _check_same(resolved, run.read_recorded())
@@ -176,8 +177,7 @@ def _train(
             before = _before_refit(config, dataset, start, run, tracked)
             del start
             gc.collect()
-            _refit(run, config, dataset)
-            dataset = dataset.with_validation_in_training()
+            dataset = _refit(run, config, dataset)
             gc.collect()
             announce("Measuring the test split, and drawing plots")
             metrics = write_outcome(run, config, dataset, ["test"], before)
@@ -200,15 +200,20 @@ def _train(
     return metrics
 
 
-def _refit(run: Run, config: ResolvedConfig, dataset: AnyDataset) -> None:
-    """Trains a model, or its towers, again, on the validation split, too."""
+def _refit(run: Run, config: ResolvedConfig, dataset: AnyDataset) -> AnyDataset:
+    """Trains a model, or its towers, again, on the validation split, too.
+
+    Returns:
+        The data set with that in its training split.
+    """
     both = dataset.with_validation_in_training()
     if config.refit_towers:
         refit_towers(run, config, both)
-        return
+        return both
     rates = unknown_rates(config, run.load_model(), dataset)
     gc.collect()
     refit_model(run, config, both, WarmStart.of(config, run), rates)
+    return both
 
 
 def _announce_warnings(source: str, dataset: AnyDataset) -> None:

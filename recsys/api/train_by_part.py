@@ -34,7 +34,8 @@ def train_by_part(
     before, so that ids come and go between parts as `config` says
     (`recsys.features.id_turnover.IdTurnover`). The first one goes on from
     `config.warm_start`, where that is given. All are validated on the one
-    validation split. `data/PART` is the data folder of a part: links to the
+    validation split, so none is trained on it, too, unless `config` says so.
+    `data/PART` is the data folder of a part: links to the
     files of the data folder, or copies where there can be no links.
 
     Args:
@@ -61,6 +62,8 @@ def train_by_part(
             "`distribute` must be 'none' to train part by part. "
             f"Received: distribute={config.distribute!r}"
         )
+    if config.refit is None:
+        config = replace(config, refit=False)
     out, metrics = Path(config.out), {}
     with sole_writer(out):
         if not resume:

@@ -326,8 +326,8 @@ class TrainConfig(RetrievalConfig):
 
     refit_towers: bool | None = None
     """Train the towers again as refit does, and leave the ranker as it is, so
-    that the validation split can still calibrate it. Default: yes for towers
-    that are trained by themselves beside tasks, unless refit says otherwise."""
+    that the validation split can still calibrate it. Default: yes, unless refit
+    says otherwise. No effect on towers that are trained with the tasks."""
 
     epochs: Count | None = None
     """Maximum number of passes over the training split. Default: 10, or 50 with

@@ -52,6 +52,30 @@ def check_data(file: Path, source: str) -> None:
         )
 
 
+def has_same_split(file: Path, source: str, split: str) -> bool:
+    """Whether a data set has the same rows in a split as it had.
+
+    Args:
+        file: What `write_data` has written for it, or for another one.
+        source: The data set.
+        split: Name of the split.
+
+    Raises:
+        FileError: The file is broken.
+    """
+    if not file.is_file():
+        return False
+    was = check_shape(read_json(file), dict[str, str], file)
+    before = {name: was[name] for name in was if _is_of(Path(name), split)}
+    folder = Path(source)
+    now = {
+        path.relative_to(folder).as_posix(): _digest(path)
+        for path in folder.rglob("*")
+        if path.is_file() and _is_of(path.relative_to(folder), split)
+    }
+    return bool(now) and now == before
+
+
 def fingerprint(source: str | Path) -> dict[str, str]:
     """Returns what tells the content of a data set from any other.
 
@@ -83,10 +107,14 @@ def fingerprint(source: str | Path) -> dict[str, str]:
 
 def _is_data(file: Path) -> bool:
     """Returns whether it is the schema, a split or a part of one."""
-    name = file.parts[0]
-    return name == SCHEMA_FILE or (
-        name.partition(".")[0] in SPLITS and is_part(file)
-    )
+    if file.parts[0] == SCHEMA_FILE:
+        return True
+    return any(_is_of(file, split) for split in SPLITS)
+
+
+def _is_of(file: Path, split: str) -> bool:
+    """Returns whether it is a split, or a part of it."""
+    return file.parts[0].partition(".")[0] == split and is_part(file)
 
 
 def _digest(file: Path) -> str:

@@ -47,22 +47,19 @@ def _with_refit(
     config: TrainConfig, resolved: ResolvedConfig
 ) -> ResolvedConfig:
     """Decides what is trained again on the validation split, too."""
-    refit = config.refit
+    if config.refit_towers and not config.retrieval:
+        raise ValueError(
+            "`retrieval` must be True with refit_towers. "
+            "Received: retrieval=False, refit_towers=True"
+        )
+    refit, of_towers = config.refit, config.refit_towers
     if refit is None:
         refit = not resolved.trains_tasks and _one_device(config)
-    can_be = _trains_towers_alone(resolved) and resolved.trains_tasks
-    can_be &= not refit and _one_device(config)
-    if config.refit_towers and not can_be:
-        raise ValueError(
-            "`refit_towers` must be False, or left out, unless one device "
-            "trains tasks, and towers by themselves (`select` is 'parts', or "
-            "`tower` reads sequences), without `refit`. Received: "
-            f"refit_towers=True, refit={refit}, select={resolved.select!r}, "
-            f"tower={resolved.tower!r}, ranker={resolved.ranker}"
-        )
-    of_towers = config.refit_towers
     if of_towers is None:
-        of_towers = can_be and config.refit is None
+        of_towers = config.refit is None
+    # A run that goes on from another one, or repeats it, has what that had.
+    can_be = _trains_towers_alone(resolved) and resolved.trains_tasks
+    of_towers &= can_be and not refit and _one_device(config)
     return replace(resolved, refit=refit, refit_towers=of_towers)
 
 

@@ -21,6 +21,7 @@ from recsys.models.id_rows import rows_of_ids
 from recsys.models.model_file import load_model_file
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.ranker import Ranker
+from recsys.runs.data_file import has_same_split
 from recsys.runs.run import Run
 from recsys.tables.variable_values import readable_by_first
 from recsys.tasks import Task
@@ -108,6 +109,25 @@ class WarmStart:
         if not self.kept:
             start = resolve_config(self.source.read_recorded(), dataset.schema)
             check_fixed(config, start, str(self.source.folder))
+
+    def warn_if_validation_is_known(self, config: ResolvedConfig) -> None:
+        """Says where the other run was trained on the validation split, too.
+
+        Args:
+            config: The resolved configuration of the run that begins.
+
+        Raises:
+            FileError: A file of the other run is broken.
+        """
+        if self.kept or not self.source.read_config().finds_by_validation:
+            return
+        if has_same_split(self.source.data, config.data, "validation"):
+            announce(
+                f"Warning: {printable(str(self.source.folder))} was trained on "
+                "this validation split, too (refit), so that epochs are chosen "
+                "and validated on rows that the model knows; a start with "
+                "--no-refit does not know them"
+            )
 
     def _check(
         self,

@@ -8,6 +8,7 @@ import pytest
 
 import recsys
 from recsys.cli import run as command_line
+from recsys.config.train_config import TrainConfig
 from tests.recsys.api.interruptions import interrupt_at
 from tests.recsys.api.test_id_turnover import ids_of
 from tests.recsys.api.test_id_turnover import write_day
@@ -94,6 +95,28 @@ def test_an_interrupted_part_is_resumed_and_a_finished_one_stays(
     assert f"are in {second}\n" in capsys.readouterr().out
     assert (first / "model.keras").stat().st_mtime_ns == trained
     assert_same(second, by_part / "runs" / PARTS[1])
+
+
+@pytest.mark.parametrize(
+    ("given", "refit"), [({}, False), ({"refit": True}, True)]
+)
+def test_no_part_learns_the_split_that_validates_the_next(
+    log: Path,
+    given: dict[str, Any],
+    refit: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trained = []
+
+    def train(config: TrainConfig, resume: bool) -> dict[str, Any]:
+        trained.append((config.refit, config.refit_towers))
+        return {}
+
+    monkeypatch.setattr("recsys.api.train_by_part.train", train)
+    recsys.train_by_part(fields_of(log, tmp_path / "run", **given))
+    # Without a refit, there is none of the towers, either.
+    assert trained == [(refit, None)] * 2
 
 
 def test_a_split_in_one_file_has_no_parts(

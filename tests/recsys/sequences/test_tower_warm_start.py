@@ -11,11 +11,15 @@ from keras import ops
 from rich.progress import Progress
 
 import recsys
+from recsys.config.resolved_config import ResolvedConfig
+from recsys.config.train_config import TrainConfig
 from recsys.data.datasets.sequences import sequences
 from recsys.data.formats.table import write_table
 from recsys.runs.run import Run
 from recsys.sequences.item_vectors import ItemVectors
+from recsys.training import warm_start
 from recsys.training.tower_training import TowerTraining
+from recsys.training.warm_start import WarmStart
 from tests.recsys.sequences.conftest import fields
 
 pytestmark = [pytest.mark.once("torch"), pytest.mark.slow]
@@ -126,3 +130,27 @@ def test_a_tower_gets_further_items(
         run, "nobody", 9, features={"history": [item(50), item(3)]}
     )
     assert sorted(found["item"]) == sorted(numbers)
+
+
+def test_a_start_that_knows_the_validation_split_is_no_secret(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    same = write_day(tmp_path / "day1", [f"i{place}" for place in range(7)])
+    other = write_day(tmp_path / "day2", [*range(2**53, 2**53 + 7)])
+    announced: list[str] = []
+    monkeypatch.setattr(warm_start, "announce", announced.append)
+    for refit, data, count in (
+        (None, same, 1),
+        (None, other, 0),
+        (False, same, 0),
+    ):
+        announced.clear()
+        start = tmp_path / f"start-{refit}"
+        if not start.exists():
+            recsys.train(fields(same, start, tower_epochs=1, refit=refit))
+        new = fields(data, tmp_path / "new", warm_start=str(start))
+        config = TrainConfig(**new)
+        found = WarmStart.of(config, Run(config.out))
+        assert found is not None
+        found.warn_if_validation_is_known(ResolvedConfig.of(config))
+        assert len([line for line in announced if str(start) in line]) == count
