@@ -24,7 +24,8 @@ def run_retrieval_checks(
     """Yields the checks of the retrieval, of two runs that have one.
 
     Both are measured by the configuration of the new run: on the rows that
-    count for it, with as many items, and without what it excludes.
+    count for it, with as many items, and without what it excludes. What users
+    have had is that of the validation split, too, if one has learned that.
 
     Args:
         old: The run that is served; anything else has no checks.
@@ -41,6 +42,9 @@ def run_retrieval_checks(
     config = runs[1].read_config()
     if not all(run.read_config().retrieval for run in runs):
         return
+    known = any(run.read_config().finds_by_validation for run in runs)
+    if known and split == "test":  # Users have had it, for either run.
+        dataset = dataset.with_validation_in_training()
     measured = [_measured(run, dataset, split, config) for run in runs]
     before, after = measured
     if before is not None and after is not None:
