@@ -73,8 +73,9 @@ def train(
     With `config.refit`, another training follows, on the training and the
     validation split, for as many epochs as were best. `model.keras` and the
     test metrics are of that one, and `refit_history.csv` has its epochs; the
-    other files are of the first training. With `config.refit_towers`, it is of
-    the two towers alone.
+    other files are of the first training. With `config.refit_towers`, the
+    towers alone are trained again, and `model.keras` and the test metrics have
+    the tasks of the first training.
 
     With `config.track`, an experiment tracker gets the configuration, each
     epoch, and in the end the metrics, the files of the run but for the model,

@@ -1,6 +1,7 @@
 """`data.json`: checksums of the data that a run or a sweep was started with."""
 
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 
 from recsys.data.item_columns import joins_items
@@ -39,10 +40,7 @@ def check_data(file: Path, source: str) -> None:
     """
     if not file.is_file():
         return
-    was, now = (
-        check_shape(read_json(file), dict[str, str], file),
-        fingerprint(source),
-    )
+    was, now = _recorded(file), fingerprint(source)
     names = sorted(was.keys() | now.keys())
     changed = [name for name in names if was.get(name) != now.get(name)]
     if changed:
@@ -65,15 +63,14 @@ def has_same_split(file: Path, source: str, split: str) -> bool:
     """
     if not file.is_file():
         return False
-    was = check_shape(read_json(file), dict[str, str], file)
-    before = {name: was[name] for name in was if _is_of(Path(name), split)}
-    folder = Path(source)
-    now = {
-        path.relative_to(folder).as_posix(): _digest(path)
-        for path in folder.rglob("*")
-        if path.is_file() and _is_of(path.relative_to(folder), split)
+    before = {
+        name: digest
+        for name, digest in _recorded(file).items()
+        if _is_of(Path(name), split)
     }
-    return bool(now) and now == before
+    return bool(before) and before == _digests(
+        Path(source), lambda path: _is_of(path, split)
+    )
 
 
 def fingerprint(source: str | Path) -> dict[str, str]:
@@ -97,11 +94,25 @@ def fingerprint(source: str | Path) -> dict[str, str]:
     items = items_file(folder)
     if items is not None and not joins_items(folder, read_schema(folder)):
         items = None
+    return _digests(
+        folder, lambda path: folder / path == items or _is_data(path)
+    )
+
+
+def _recorded(file: Path) -> dict[str, str]:
+    return check_shape(read_json(file), dict[str, str], file)
+
+
+def _digests(folder: Path, is_wanted: Callable[[Path], bool]) -> dict[str, str]:
+    """The SHA-256 of each file of a folder that is wanted, by its path."""
     return {
-        file.relative_to(folder).as_posix(): _digest(file)
-        for file in sorted(folder.rglob("*"))
-        if file.is_file()
-        and (file == items or _is_data(file.relative_to(folder)))
+        path.as_posix(): _digest(folder / path)
+        for path in (
+            file.relative_to(folder)
+            for file in sorted(folder.rglob("*"))
+            if file.is_file()
+        )
+        if is_wanted(path)
     }
 
 

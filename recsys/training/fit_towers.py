@@ -54,9 +54,7 @@ def fit_towers(
         after = " without the tasks (--ranker trains them)"
     announce("Training the towers" + after)
     load_weights(ranker, run.model)
-    if config.refit_towers and not run.before_towers.is_file():
-        with replacing(run.before_towers) as unfinished:
-            shutil.copyfile(run.model, unfinished)
+    keep_before_towers(ranker, run, config)
     stage = Run(run.checkpoint / "towers")
     fit_towers_alone(ranker, stage, config, dataset, costs)
     with replacing(run.model) as unfinished:
@@ -64,6 +62,20 @@ def fit_towers(
     with replacing(run.tower_history) as unfinished:
         history = _as_of_towers(pd.read_csv(stage.history))
         history.to_csv(unfinished, index=False)
+
+
+def keep_before_towers(
+    ranker: TwoTower, run: Run, config: ResolvedConfig
+) -> None:
+    """Keeps what a refit of the towers alone begins with, if one follows.
+
+    Args:
+        ranker: The ranker, as it is when its towers begin to be trained.
+        run: The folder of its run; a model that is kept there already stays.
+        config: The configuration, resolved.
+    """
+    if config.refit_towers and not run.before_towers.is_file():
+        run.save_model(ranker, run.before_towers)
 
 
 def fit_towers_alone(
@@ -84,7 +96,9 @@ def fit_towers_alone(
         costs: As that of `fit_towers`.
 
     Raises:
-        As `fit_towers`.
+        DataError: No row of the validation split counts for retrieval.
+        KeyboardInterrupt: After Ctrl-C.
+        NonFiniteLossError: The loss became NaN or infinite.
     """
     stage.folder.mkdir(parents=True, exist_ok=True)
     ranker.weighting = None

@@ -28,6 +28,7 @@ from recsys.training.fit import fit
 from recsys.training.fit_tower import fit_tower
 from recsys.training.fit_tower import refit_tower
 from recsys.training.fit_towers import fit_towers
+from recsys.training.fit_towers import keep_before_towers
 from recsys.training.sharded_checkpoint import is_sharded
 from recsys.training.tracking.tracked_run import TrackedRun
 from recsys.training.warm_start import WarmStart
@@ -95,8 +96,7 @@ def train_model(
                 assert isinstance(model, TwoTower), "with retrieval"
                 goes_on = start is not None
                 if first is None:
-                    if config.refit_towers and not run.before_towers.is_file():
-                        run.save_model(model, run.before_towers)
+                    keep_before_towers(model, run, config)
                     fit_tower(model, run, config, dataset, goes_on)
                 else:
                     assert tower_costs is not None, "of a tower"
