@@ -269,21 +269,17 @@ def test_a_failed_export_leaves_nothing(run: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "out" / "1").exists()
 
 
-@pytest.mark.usefixtures("warm_tensorflow")
 def test_a_score_that_is_no_formula(
     retrieving_run: Path,
     ids: IdKinds,
     tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    if not ids.texts:  # As of an index that is made in a process of its own.
-        monkeypatch.setattr(
-            sys.modules[export_two_stage.__module__],
-            "_is_prepared",
-            lambda index: False,
-        )
+    # The one of TensorFlow Recommenders is made in a process of its own.
+    index = "brute-force" if ids.texts else "tfrs"
     with pytest.raises(ValueError, match=r"`score`: .* at character 8"):
-        export_two_stage(retrieving_run, tmp_path / "out", score="watch +")
+        export_two_stage(
+            retrieving_run, tmp_path / "out", score="watch +", index=index
+        )
 
 
 @pytest.mark.parametrize(
