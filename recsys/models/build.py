@@ -39,6 +39,7 @@ from recsys.models.two_tower import TwoTower
 from recsys.models.two_tower_retrieval import create_retrieval
 from recsys.models.two_tower_retrieval import ids_of
 from recsys.models.two_tower_retrieval import with_open_fields
+from recsys.models.unknown_rates import may_have_unknown
 from recsys.retrieval.catalogue import Catalogue
 
 
@@ -193,6 +194,7 @@ def build_ranker(
         interaction=interaction,
         target_statistics=statistics,
         label_factors=factors,
+        random_intercepts=_has_intercepts(config, source),
         streams=streams,
         scenario_model=scenario_model,
         num_positions=_num_positions(config, dataset, source),
@@ -275,6 +277,13 @@ def _ids_with_statistics(
     if not (given and tasks) or not config.trains_tasks:
         return []
     return ids_with_statistics(dataset.schema)
+
+
+def _has_intercepts(config: ResolvedConfig, source: Ranker | None) -> bool:
+    """Whether a model has random intercepts; as its source, if any."""
+    if source is not None:
+        return source.random_intercepts is not None
+    return may_have_unknown(config)
 
 
 def _catalogue(

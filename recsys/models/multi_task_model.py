@@ -1,7 +1,9 @@
 from collections.abc import Callable
 from collections.abc import Mapping
 from collections.abc import Sequence
+from types import MappingProxyType
 from typing import Any
+from typing import NamedTuple
 
 import keras
 import numpy as np
@@ -37,6 +39,25 @@ from recsys.tasks import Task
 from recsys.tasks.binary import Binary
 from recsys.tasks.chains import parents_first
 from recsys.terminal.tensorflow_log import relevant_log
+
+
+class LayerInputs(NamedTuple):
+    """What a mixture and the heads behind it take of a model's inputs.
+
+    Attributes:
+        features: What the experts see; a dict where a mixture has several
+            streams.
+        gate_inputs: What the gates see; `None` for the same.
+        condition: What heads take beside the mixture's output, `None` for
+            heads that take nothing else.
+        intercepts: By task, tensor `(batch, outputs)` that is added to the
+            last sums of its head; of tasks that are left out, nothing is.
+    """
+
+    features: Structure
+    gate_inputs: Tensor | None = None
+    condition: Structure = None
+    intercepts: Mapping[str, Tensor] = MappingProxyType({})
 
 
 class MultiTaskModel(TracedOnce, TaskTraining):
@@ -385,14 +406,11 @@ class MultiTaskModel(TracedOnce, TaskTraining):
         """
         raise NotImplementedError
 
-    def conditioned_inputs(
+    def layer_inputs(
         self, inputs: Mapping[str, Tensor], training: bool | None
-    ) -> tuple[Tensor, Tensor | None, Structure]:
-        """`mixture_inputs`, and what heads take beside the mixture's output.
-
-        `None` for heads that take nothing else.
-        """
-        return (*self.mixture_inputs(inputs, training), None)
+    ) -> LayerInputs:
+        """Returns what the mixture and the heads take."""
+        return LayerInputs(*self.mixture_inputs(inputs, training))
 
     def call(
         self,
@@ -400,17 +418,21 @@ class MultiTaskModel(TracedOnce, TaskTraining):
         training: bool | None = None,
         budget: float | Tensor | None = None,
     ) -> dict[str, Tensor]:
-        features, gate_inputs, condition = self.conditioned_inputs(
-            inputs, training
-        )
+        taken = self.layer_inputs(inputs, training)
         given = {} if budget is None else {"budget": budget}
-        towers = self.mixture(features, gate_inputs, training=training, **given)
-        beside = () if condition is None else (condition,)
+        towers = self.mixture(
+            taken.features, taken.gate_inputs, training=training, **given
+        )
+        beside = () if taken.condition is None else (taken.condition,)
         outputs = {
-            task: self._in_own_unit(
-                task, head(towers[task], *beside, training=training)
-            )
+            task: head(towers[task], *beside, training=training)
             for task, head in self.heads.items()
+        }
+        for task, intercepts in taken.intercepts.items():
+            outputs[task] = self.tasks[task].shifted(outputs[task], intercepts)
+        outputs = {
+            task: self._in_own_unit(task, values)
+            for task, values in outputs.items()
         }
         tower = self.position_tower
         if tower is not None and POSITIONS in inputs:

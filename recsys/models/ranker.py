@@ -18,12 +18,15 @@ from recsys.data.left_out import left_out
 from recsys.data.left_out import with_missing
 from recsys.features import FEATURES
 from recsys.features import Feature
+from recsys.features import Id
 from recsys.features.feature import FittedFeature
 from recsys.features.feature import sharing_last
 from recsys.models.id_embedding import IdEmbedding
 from recsys.models.id_embedding import look_up
 from recsys.models.id_embedding import table_widths
+from recsys.models.multi_task_model import LayerInputs
 from recsys.models.multi_task_model import MultiTaskModel
+from recsys.models.random_intercepts import RandomIntercepts
 from recsys.models.scenarios.scenario_model import ScenarioModel
 from recsys.models.target_statistics import TargetStatistics
 from recsys.models.target_statistics import numbers_of
@@ -34,6 +37,9 @@ from recsys.tasks import Task
 
 # The stream that belongs to no task, where there are several.
 SHARED = "shared"
+# In front of an id feature's name, the input of what its replaced ids were. No
+# feature has a slash in front.
+_KNOWN = "/known/"
 
 
 @keras.saving.register_keras_serializable(package="recsys")
@@ -69,6 +75,8 @@ class Ranker(MultiTaskModel):
             default.
         label_factors: Integer, numbers in each vector of these statistics,
             whose products a row has, too; 0 (default) for no vectors.
+        random_intercepts: Boolean, whether training rows that are trained as
+            of an unknown id have `RandomIntercepts`. Defaults to `False`.
         streams: Names of what the mixture takes, such as the tasks and
             "shared" for a `keras_moe.layers.STEM`. Each id then has an
             embedding for each of them, side by side in one table, and the
@@ -125,6 +133,7 @@ class Ranker(MultiTaskModel):
         interaction: keras.layers.Layer | None = None,
         target_statistics: Sequence[str] = (),
         label_factors: int = 0,
+        random_intercepts: bool = False,
         streams: Sequence[str] = (),
         scenario_model: ScenarioModel | None = None,
         layers_of: "Ranker | None" = None,
@@ -155,6 +164,9 @@ class Ranker(MultiTaskModel):
             self.embeddings = self._make_embeddings()
             self.feature_layers = self._make_feature_layers()
             self.statistics = self._make_statistics()
+            self.random_intercepts = (
+                self._make_intercepts() if random_intercepts else None
+            )
             self.heads = (
                 self._make_heads()
                 if scenario_model is None
@@ -165,6 +177,7 @@ class Ranker(MultiTaskModel):
             self.embeddings = layers_of.embeddings
             self.feature_layers = layers_of.feature_layers
             self.statistics = layers_of.statistics
+            self.random_intercepts = layers_of.random_intercepts
             self.heads = layers_of.heads
         if build:
             self.build()
@@ -208,6 +221,16 @@ class Ranker(MultiTaskModel):
             self.label_factors,
         )
 
+    def _make_intercepts(self) -> RandomIntercepts:
+        return RandomIntercepts(
+            {
+                name: self.embeddings[name].output_dim
+                for name, kind in self.features.items()
+                if isinstance(kind, Id)
+            },
+            targets_by_task(self.tasks, self.num_classes),
+        )
+
     def with_mixture(self, mixture: keras.layers.Layer) -> "Ranker":
         """Returns a ranker of this one's layers and another mixture.
 
@@ -225,6 +248,7 @@ class Ranker(MultiTaskModel):
             self.interaction,
             self.target_statistics,
             self.label_factors,
+            self.random_intercepts is not None,
             self.streams,
             self.scenario_model,
             layers_of=self,
@@ -247,6 +271,9 @@ class Ranker(MultiTaskModel):
             if not self.statistics.built:
                 self.statistics.build()
             shapes.append((None, self.statistics.output_width))
+        intercepts = self.random_intercepts
+        if intercepts is not None and not intercepts.built:
+            intercepts.build()
         seen: Any = (None, sum(width for _, width in shapes))
         condition = self._build_scenario_model(seen)
         if self.interaction is not None:
@@ -276,30 +303,51 @@ class Ranker(MultiTaskModel):
     def mixture_inputs(
         self, inputs: Mapping[str, Tensor], training: bool | None
     ) -> tuple[Structure, Tensor | None]:
-        features, gate_inputs, _ = self.conditioned_inputs(inputs, training)
-        return features, gate_inputs
+        taken = self.layer_inputs(inputs, training)
+        return taken.features, taken.gate_inputs
 
-    def conditioned_inputs(
+    def layer_inputs(
         self, inputs: Mapping[str, Tensor], training: bool | None
-    ) -> tuple[Structure, Tensor | None, Structure]:
+    ) -> LayerInputs:
         if self.scenario_model is not None:
             inputs = self.scenario_model.with_unknown(inputs, training)
-        inputs = self._with_unknown_ids(inputs, training)
+        inputs, are_unknown = self._with_unknown_ids(inputs, training)
         gate_inputs = (
             None if self.hash_feature is None else inputs[self.hash_feature]
         )
         rows = self._looked_up(inputs, training)
+        intercepts: Mapping[str, Tensor] = {}
+        if self.random_intercepts is not None and are_unknown:
+            known = {n: rows.pop(_KNOWN + n) for n in are_unknown}
+            intercepts = self.random_intercepts(known, are_unknown)
         features, condition = self._seen(inputs, rows, training)
-        return features, gate_inputs, condition
+        return LayerInputs(features, gate_inputs, condition, intercepts)
 
     def _with_unknown_ids(
         self, inputs: Mapping[str, Tensor], training: bool | None
-    ) -> Mapping[str, Tensor]:
-        """Inputs of which some training rows have unknown ids."""
+    ) -> tuple[Mapping[str, Tensor], Mapping[str, Tensor]]:
+        """Inputs of which some training rows have unknown ids, and which.
+
+        Beside them stand the known ids, where they have intercepts.
+        """
+        known = inputs
         inputs, are_unknown = self.unknown_ids.replace(inputs, training)
-        if self.statistics is None:
-            return inputs
-        return self.statistics.of_unknown(inputs, are_unknown)
+        if self.statistics is not None:
+            inputs = self.statistics.of_unknown(inputs, are_unknown)
+        if self.random_intercepts is not None:
+            beside = {_KNOWN + name: known[name] for name in are_unknown}
+            inputs = {**inputs, **beside}
+        return inputs, are_unknown
+
+    def set_unknown_rates(self, rates: Mapping[str, float]) -> None:
+        """Says how many training rows are trained as of an unknown id.
+
+        Args:
+            rates: By id feature, the share of rows; empty for none.
+        """
+        self.unknown_ids.rates = dict(rates)
+        if self.random_intercepts is not None:
+            self.random_intercepts.train_for(rates)
 
     @property
     def _embeddings_per_id(self) -> int:
@@ -335,6 +383,8 @@ class Ranker(MultiTaskModel):
                 for name, feature in self.fitted.items()
                 if table in (name, feature.of) and name in inputs
             }
+            if _KNOWN + table in inputs:
+                ids[_KNOWN + table] = inputs[_KNOWN + table]
             if ids:
                 rows |= look_up(embedding, ids, training)
         return rows
@@ -467,6 +517,7 @@ class Ranker(MultiTaskModel):
             "unknown_rate": self.unknown_rate,
             "target_statistics": self.target_statistics,
             "label_factors": self.label_factors,
+            "random_intercepts": self.random_intercepts is not None,
             "streams": self.streams,
             "interaction": keras.saving.serialize_keras_object(
                 self.interaction

@@ -41,8 +41,7 @@ def unknown_rates(
         unknown ids in training (`unknown_rate=0`), or no ids, with a published
         preset, and where no tasks are trained.
     """
-    has_some = config.preset == TABLES and config.trains_tasks
-    if not (has_some and isinstance(model, Ranker) and model.unknown_rate):
+    if not (may_have_unknown(config) and isinstance(model, Ranker)):
         return {}
     sought = _sought(config, model)
     return {
@@ -50,6 +49,12 @@ def unknown_rates(
         for name, kind in model.features.items()
         if isinstance(kind, Id) and name not in sought
     }
+
+
+def may_have_unknown(config: ResolvedConfig) -> bool:
+    """Returns whether rows may be trained as of an unknown id."""
+    of_tables = config.preset == TABLES and config.trains_tasks
+    return of_tables and config.unknown_rate > 0
 
 
 def _sought(config: ResolvedConfig, model: Ranker) -> Sequence[str]:

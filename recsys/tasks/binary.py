@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     import keras
     from matplotlib.figure import Figure
 
+    from keras_moe.types import Tensor
+
 LARGEST_POS_WEIGHT = 1e9  # Sums of losses stay far from float32's largest.
 
 
@@ -131,6 +133,12 @@ class Binary(Task):
         if not self._has_own_loss:
             return keras.losses.BinaryCrossentropy(reduction=reduction)
         return ImbalancedCrossentropy(self.pos_weight, self.focal, reduction)
+
+    def shifted(self, outputs: "Tensor", by: "Tensor") -> "Tensor":
+        from keras import ops
+
+        odds = outputs * ops.exp(by)
+        return odds / (odds + 1 - outputs)
 
     @property
     def _has_own_loss(self) -> bool:

@@ -23,6 +23,8 @@ from recsys.tasks.task import Task
 if TYPE_CHECKING:
     import keras
 
+    from keras_moe.types import Tensor
+
 MOST_CLASSES = 100_000  # Larger labels are no classes: each has weights.
 _EXPECTED = f"a class, 0 to {MOST_CLASSES - 1:,}"
 _Class = Annotated[
@@ -135,6 +137,12 @@ class Multiclass(Task):
                 column=labels.name,
             )
         return int(largest) + 1
+
+    def shifted(self, outputs: "Tensor", by: "Tensor") -> "Tensor":
+        from keras import ops
+
+        odds = outputs * ops.exp(by)
+        return odds / ops.sum(odds, axis=-1, keepdims=True)
 
     def class_names(self, num_classes: int | None) -> list[str] | list[int]:
         """Returns the classes in the order of the predictions.

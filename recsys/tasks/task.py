@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
 
+    from keras_moe.types import Tensor
+
 # Metrics by name, ready for JSON: numbers, intervals of two, `None`.
 Metrics: TypeAlias = dict[str, Any]
 
@@ -189,6 +191,15 @@ class Task(Kind):
             scale: What `scale` returns, for a standardised task.
         """
         raise NotImplementedError
+
+    def shifted(self, outputs: "Tensor", by: "Tensor") -> "Tensor":
+        """Returns what a head's output is if its last sums are other ones.
+
+        Args:
+            outputs: Float32 tensor `(batch, outputs)`, after the activation.
+            by: Tensor of that shape, what is added before it.
+        """
+        return outputs + by
 
     def measure(
         self,

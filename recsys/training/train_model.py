@@ -141,10 +141,11 @@ def _set_unknown_rates(
 ) -> None:
     """Says how many training rows have an unknown id: as many as before."""
     if first is not None:
-        model.unknown_ids.rates = first.unknown_rates
+        model.set_unknown_rates(first.unknown_rates)
         return
-    model.unknown_ids.rates = unknown_rates(config, model, dataset)
-    for name, rate in model.unknown_ids.rates.items():
+    rates = unknown_rates(config, model, dataset)
+    model.set_unknown_rates(rates)
+    for name, rate in rates.items():
         if rate > 0:
             announce(
                 f"{rate:.0%} of the training rows have an unknown "
