@@ -81,7 +81,7 @@ def test_they_are_the_products_of_replaced_rows() -> None:
             layer.kernels[name].assign(kernel)
             vectors[name] = generator.normal(size=(rows, width)).astype("f4")
             flags[name] = generator.random(rows) < 0.5
-            added = 30 * vectors[name] @ kernel
+            added = 100 * vectors[name] @ kernel
             expected += np.where(flags[name][:, None], added, 0)
         by_task = layer(vectors, flags)
         if not names:
@@ -273,9 +273,9 @@ def test_a_warm_start_goes_on_with_them(
     crowd: dict[str, Any], tmp_path: Path
 ) -> None:
     recsys.train({**crowd, "epochs": 2})
-    start = {**crowd, "epochs": 1, "warm_start": crowd["out"]}
-    recsys.train({**start, "out": str(tmp_path / "next")})
+    start = {"epochs": 1, "warm_start": crowd["out"], "learning_rate": 1e-7}
+    recsys.train({**crowd, **start, "out": str(tmp_path / "next")})
     before, after = (kernel_of(tmp_path / name) for name in ("run", "next"))
-    # From where they were, and not from 0.
+    assert before.any()
     assert np.any(after != before)
-    assert np.corrcoef(before.ravel(), after.ravel())[0, 1] > 0.8
+    np.testing.assert_allclose(after, before, atol=1e-4)
