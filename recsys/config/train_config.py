@@ -208,8 +208,9 @@ class TrainConfig(RetrievalConfig):
     unknown_rate: Share = 0.01
     """Share of ids replaced by the out-of-vocabulary id in training, to learn
     its embedding. Of a column with more unknown ids in the validation split,
-    that share of rows, up to 0.5, with target statistics of unknown ids; with
-    0 or a published preset, none are."""
+    that share of rows, up to 0.5, with target statistics of unknown ids and a
+    random intercept of the known one; with 0 or a published preset, none
+    are."""
 
     count_days: Count | None = None
     """Days within which an id must occur min_count times to enter the

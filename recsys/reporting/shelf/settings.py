@@ -13,6 +13,12 @@ _NAMES = {
 }
 
 
+_OTHER_TOWERS: dict[str, JsonObject] = {
+    "HSTU": {"tower": "hstu"},
+    "transformer of sparse experts": {"tower_gate": "top-k"},
+}
+
+
 def baseline_rows(*models: str, **fields: object) -> tuple[Setting, ...]:
     """Returns rows of simple models.
 
@@ -59,11 +65,19 @@ def two_tower_rows(
 def default_tower_rows(**protocol: object) -> tuple[Setting, ...]:
     """Returns what a user gets on a log in order, and that without a refit.
 
+    Beside it, the towers that an option asks for, by defaults otherwise.
+
     Args:
         **protocol: Fields that are a part of the benchmark's protocol.
     """
     fields: JsonObject = {"retrieval": True, **protocol}
-    return _with_and_without_refit("transformer, defaults", fields)
+    return (
+        *_with_and_without_refit("transformer, defaults", fields),
+        *(
+            Setting(f"{name}, defaults", "train", {**fields, **asked}, seeds=3)
+            for name, asked in _OTHER_TOWERS.items()
+        ),
+    )
 
 
 def _with_and_without_refit(
