@@ -74,7 +74,9 @@ def default_tower_rows(**protocol: object) -> tuple[Setting, ...]:
     return (
         *_with_and_without_refit("transformer, defaults", fields),
         *(
-            Setting(f"{name}, defaults", "train", {**fields, **options}, seeds=3)
+            Setting(
+                f"{name}, defaults", "train", {**fields, **options}, seeds=3
+            )
             for name, options in _OTHER_TOWERS.items()
         ),
     )
