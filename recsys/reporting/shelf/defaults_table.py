@@ -3,6 +3,7 @@ from collections.abc import Mapping
 import pandas as pd
 
 from recsys.reporting.shelf.benchmark import Benchmark
+from recsys.reporting.shelf.benchmark import Setting
 
 _HEADER = [
     *("benchmark", "metric", "popular", "defaults"),
@@ -17,9 +18,11 @@ def defaults_table(
 ) -> tuple[list[str], list[list[str]]]:
     """Returns how far the defaults of `recsys train --retrieval` come.
 
-    A line for each benchmark of retrieval: the last metric of popular items,
-    of the defaults and of the best row of ours, and what share of the way from
-    the first to the last the defaults come. All are means over seeds; where
+    A line for each benchmark of retrieval, and another one for each of its
+    optional files with which the defaults were measured: the last metric of
+    popular items, of the defaults and of the best row of ours, and what share
+    of the way from the first to the last the defaults come. The best row has
+    seen no file that the defaults have not. All are means over seeds; where
     splits are drawn, over those draws that the defaults were measured on, and
     the best row is one that was measured on all of them.
 
@@ -31,16 +34,21 @@ def defaults_table(
     Returns:
         The header and the lines.
     """
-    lines = [
-        [name, *_cells(benchmark, results[name])]
-        for name, benchmark in benchmarks.items()
-        if benchmark.measured == "retrieval" and name in results
-    ]
+    lines = []
+    for name, benchmark in benchmarks.items():
+        if benchmark.measured != "retrieval" or name not in results:
+            continue
+        for setting in default_rows(benchmark):
+            runs = results[name]
+            if setting.files and setting.name not in set(runs["row"]):
+                continue
+            first = ", with ".join([name, *setting.files])
+            lines.append([first, *_cells(benchmark, runs, setting)])
     return _HEADER, lines
 
 
-def default_row(benchmark: Benchmark) -> str | None:
-    """Returns the row of `recsys train --retrieval` without further options.
+def default_rows(benchmark: Benchmark) -> list[Setting]:
+    """Returns the rows of `recsys train --retrieval` without more options.
 
     Args:
         benchmark: The benchmark. Which ratings and which targets count
@@ -48,8 +56,9 @@ def default_row(benchmark: Benchmark) -> str | None:
             its protocol, and no further option.
 
     Returns:
-        The name of the row, `None` if the benchmark has none.
+        The rows, each with other files; none if the benchmark has none.
     """
+    rows = []
     for setting in benchmark.settings:
         protocol = {
             name: setting.fields[name]
@@ -58,13 +67,21 @@ def default_row(benchmark: Benchmark) -> str | None:
         }
         defaults = {"retrieval": True, **protocol}
         if setting.command == "train" and setting.fields == defaults:
-            return setting.name
-    return None
+            rows.append(setting)
+    return rows
 
 
-def _cells(benchmark: Benchmark, results: pd.DataFrame) -> list[str]:
+def _cells(
+    benchmark: Benchmark, results: pd.DataFrame, setting: Setting
+) -> list[str]:
     metric = benchmark.columns[-1]
-    defaults = results[results["row"] == default_row(benchmark)]
+    seeing_more = [
+        row.name
+        for row in benchmark.settings
+        if {*row.files} - {*setting.files}
+    ]
+    results = results[~results["row"].isin(seeing_more)]
+    defaults = results[results["row"] == setting.name]
     if benchmark.draws > 1 and not defaults.empty:
         results = _on_draws(results, defaults["seed"])
     means = results.groupby("row")[metric].mean()

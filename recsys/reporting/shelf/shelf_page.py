@@ -33,10 +33,10 @@ _DEFAULTS = """\
 ## The defaults
 
 What `recsys train --retrieval` reaches without further options, and its share
-of the way from popular items to the best row here, in the metric by which rows
-are ordered. On logs in the order of time, the defaults are a transformer that
-reads the user's history. Where splits are drawn, all figures are of the draws
-on which the defaults were measured.
+of the way from popular items to the best row here on the same files, in the
+metric by which rows are ordered. On logs in the order of time, the defaults are
+a transformer that reads the user's history. Where splits are drawn, all figures
+are of the draws on which the defaults were measured.
 """
 _FILES = ["file", "sha256, unpacked"]
 _LARGE = 10  # From here on, a number has two decimals.

@@ -6,7 +6,7 @@ import pytest
 from recsys.reporting.shelf import BENCHMARKS
 from recsys.reporting.shelf.benchmark import Benchmark
 from recsys.reporting.shelf.benchmark import Setting
-from recsys.reporting.shelf.defaults_table import default_row
+from recsys.reporting.shelf.defaults_table import default_rows
 from recsys.reporting.shelf.defaults_table import defaults_table
 
 pytestmark = pytest.mark.once("torch")
@@ -99,16 +99,43 @@ def test_what_is_not_measured_or_of_tasks_has_no_line() -> None:
     assert defaults_table({"tasks": tasks, "new": SMALL}, results)[1] == []
 
 
-def test_the_row_of_the_defaults() -> None:
-    found = {name: default_row(one) for name, one in BENCHMARKS.items()}
-    films = "two towers and ranker"
-    logs = ("ml-1m-loo", "amazon-beauty", "amazon-sports", "yelp")
+def test_the_rows_of_the_defaults() -> None:
+    found = {
+        name: [setting.name for setting in default_rows(benchmark)]
+        for name, benchmark in BENCHMARKS.items()
+    }
+    films = ["two towers and ranker"]
+    reviews = ["transformer, defaults", "transformer with attributes, defaults"]
     assert found == {
-        **dict.fromkeys(BENCHMARKS),
-        **dict.fromkeys(logs, "transformer, defaults"),
-        "gowalla": "two towers",
+        "ml-1m-loo": ["transformer, defaults"],
+        **dict.fromkeys(("amazon-beauty", "amazon-sports", "yelp"), reviews),
+        "gowalla": ["two towers"],
         "ml-1m-80-20": films,
         "ml-100k-75-25": films,
         "ml-100k-80-10-10": films,
         "ml-100k-80-20": films,
+        "census": [],
+        "movielens-1m": [],
     }
+
+
+def test_the_best_row_has_seen_no_more_than_the_defaults() -> None:
+    of_brands = Setting("towers, brands", "train", TOWERS, files=("brands",))
+    benchmark = replace(SMALL, settings=(*SMALL.settings, of_brands))
+    rows = {"popular": 0.1, "ease": 0.5, "towers": 0.3, "towers, brands": 0.9}
+    results = pd.DataFrame(
+        [
+            {"row": row, "seed": 0, "recall@3": 0.9, "ndcg@3": value}
+            for row, value in rows.items()
+        ]
+    )
+    _, lines = defaults_table({"small": benchmark}, {"small": results})
+    found = [(line[0], line[5], line[6]) for line in lines]
+    assert found == [
+        ("small", "ease", "50 %"),
+        ("small, with brands", "towers, brands", "100 %"),
+    ]
+    # A line of files only where the defaults were measured with them.
+    results = results[results["row"] != "towers, brands"]
+    _, lines = defaults_table({"small": benchmark}, {"small": results})
+    assert [line[0] for line in lines] == ["small"]
