@@ -12,7 +12,7 @@ from keras_moe.types import Tensor
 # How many times as far as of other weights Adam's steps move an intercept: what
 # the rows of an id have in common is to be in it before the features of these
 # rows, seen again and again, are taken for the reason. `benchmarks/README.md`,
-# "Rows of new users", compares some.
+# "Random intercepts", compares some.
 _SPEED = 100.0
 
 
