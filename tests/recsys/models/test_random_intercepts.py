@@ -1,6 +1,5 @@
 """Intercepts of ids that training rows do not show."""
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,12 +24,8 @@ from recsys.training.compile_model import compile_model
 from recsys.training.resolve_config import resolve_config
 from tests.examples import examples
 from tests.recsys.api.interruptions import train_and_copy
+from tests.recsys.models.id_kinds import ID_OF
 
-# Text, and integers that a float64 does not tell apart.
-ID_OF: dict[str, Callable[[int], Any]] = {
-    "text": lambda number: f"u{number}",
-    "large": lambda number: 2**53 + number,
-}
 TASKS_OF = {"like": "binary", "rating": "regression", "kind": "multiclass"}
 SIZES: dict[str, Any] = {"expert_units": [4], "head_units": [4]}
 

@@ -1,6 +1,5 @@
 """Training rows that are trained as rows of an unknown id."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,14 +25,10 @@ from recsys.models.unknown_rates import unknown_rates
 from recsys.training.fit import fit
 from recsys.training.resolve_config import resolve_config
 from tests.examples import examples
+from tests.recsys.models.id_kinds import ID_OF
 
 SCHEMA = Schema("shop", {"user": "id", "item": "id"}, {"like": "binary"})
 
-# Text, and integers that a float64 does not tell apart.
-ID_OF: dict[str, Callable[[int], Any]] = {
-    "text": lambda number: f"u{number}",
-    "large": lambda number: 2**53 + number,
-}
 in_both_kinds = pytest.mark.parametrize("kind", ID_OF)
 
 
