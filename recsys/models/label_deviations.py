@@ -249,9 +249,10 @@ class LabelDeviations:
         for name, part in predicted.items():
             # Without it, its mean would go to that of all rows.
             without = error + part - part[known].mean(axis=0)
-            gain = (without**2 - error**2)[known].sum(axis=1)
+            losses = (without**2)[known].sum(axis=1)
+            gains = losses - (error**2)[known].sum(axis=1)
             weights = None if self.weights is None else self.weights[known]
-            informative[name] = is_certain(gain, weights)
+            informative[name] = is_certain(gains, losses, weights)
         return informative
 
     @property

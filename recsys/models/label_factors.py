@@ -89,12 +89,15 @@ class LabelFactors:
             both = users.reshape(shape), items.reshape(shape)
             return np.all([side.any(axis=(0, 2)) for side in both], axis=0)
         products, errors = self._predicted
-        gains = np.square(errors + products) - np.square(errors)
+        without = np.square(errors + products)
+        gains = without - np.square(errors)
         known = ~np.isnan(errors)
         return np.array(
             [
-                is_certain(gain[rows], self.weights[rows])
-                for gain, rows in zip(gains.T, known.T, strict=True)
+                is_certain(gain[rows], losses[rows], self.weights[rows])
+                for gain, losses, rows in zip(
+                    gains.T, without.T, known.T, strict=True
+                )
             ]
         )
 

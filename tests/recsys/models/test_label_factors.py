@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 import numpy as np
+from hypothesis import example
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -124,6 +125,8 @@ def test_held_vectors_stay_and_those_of_new_ids_go_with_them() -> None:
     )
 
 
+# Of the example, what is left of the first vectors gains 1e-9 for certain.
+@example(250)
 @given(st.integers(0, 2**32 - 1))
 @examples(10)
 def test_labels_of_biases_alone_say_nothing(seed: int) -> None:
