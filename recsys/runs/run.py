@@ -48,6 +48,7 @@ class Run:
         start_rows: For each row of its tables, the one that it was before.
         start_optimizer: The optimizer state before.
         before_towers: The model as it was when its towers began to be trained.
+        towers: Folder of a training of towers by themselves.
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -69,6 +70,7 @@ class Run:
         self.start_rows = self.checkpoint / "rows.npz"
         self.start_optimizer = self.checkpoint / "optimizer.npz"
         self.before_towers = self.checkpoint / "before_towers.keras"
+        self.towers = self.checkpoint / "towers"
 
     def read_config(self) -> ResolvedConfig:
         """Returns the configuration that the run was started with.

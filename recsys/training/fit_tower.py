@@ -1,6 +1,7 @@
+import shutil
+from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
-from itertools import islice
 
 import numpy as np
 import pandas as pd
@@ -17,7 +18,10 @@ from recsys.data.streaming.streamed_dataset import StreamedDataset
 from recsys.data.times import parse_times
 from recsys.errors import DataError
 from recsys.errors import NonFiniteLossError
-from recsys.measuring.measure_retrieval import measure_retrieval
+from recsys.files.atomic import replacing
+from recsys.measuring.epoch_choice import EpochChoice
+from recsys.measuring.measure_retrieval import RetrievalMeasure
+from recsys.models.model_file import load_weights
 from recsys.models.two_tower import TwoTower
 from recsys.retrieval.counting_rows import ALL_ROWS
 from recsys.runs.run import Run
@@ -25,7 +29,9 @@ from recsys.sequences.sequence_retrieval import SequenceRetrieval
 from recsys.sequences.spectral_vectors import spectral_vectors
 from recsys.sequences.user_sequences import UserSequences
 from recsys.terminal.progress import announce
+from recsys.training.callbacks.checkpoint import Checkpoint
 from recsys.training.callbacks.retrieval_index import update_index
+from recsys.training.callbacks.retrieval_validation import check_counting_rows
 from recsys.training.tower_training import WindowBatches
 from recsys.training.tower_training import create_tower_training
 
@@ -50,7 +56,8 @@ def fit_tower(
     next item, by the softmax over all items. The best epoch is that of the
     highest ndcg of rows of the validation split, at most 5,243 with sequences
     of 50 items, and 1,311 with 200. The run gets a table of the epochs,
-    `tower_history.csv`.
+    `tower_history.csv`. An interrupted training goes on from its checkpoint,
+    which is in that of the run.
 
     Args:
         ranker: The ranker; its retrieval has a tower.
@@ -61,34 +68,49 @@ def fit_tower(
             `False`.
 
     Raises:
-        DataError: No user has two items in the training split.
+        DataError: No user has two items in the training split, or no row of
+            the validation split counts.
         KeyboardInterrupt: After Ctrl-C; the best epoch is in the ranker.
         NonFiniteLossError: The loss became NaN or infinite.
     """
-    retrieval = ranker.retrieval
-    assert isinstance(retrieval, SequenceRetrieval), "one with a tower"
-    assert not isinstance(dataset, ImageDataset), "of tables"
-    sequences = training_sequences(ranker, dataset, config)
-    best = _Best(retrieval, config.tower_patience)
-    rows: list[dict[str, float]] = []
-    try:
-        for loss in _losses(retrieval, sequences, config, goes_on):
-            update_index(ranker)
-            measured = _validated(ranker, dataset, config)
-            epoch = len(rows) + 1
-            rows.append({"epoch": epoch, "loss": loss, **_row(measured)})
-            _announce(rows[-1])
-            pd.DataFrame(rows).to_csv(run.tower_history, index=False)
-            if best.is_over(rows[-1][f"val_ndcg@{config.metrics_k}"]):
-                break
-    finally:
-        best.restore()
+    k = config.metrics_k
+    stage = Run(run.towers)
+    checkpoint = Checkpoint(
+        stage,
+        config.tower_patience,
+        choice=EpochChoice(f"val_ndcg@{k}", higher=True),
+        keep=lambda: stage.save_model(ranker),
+    )
+    check_counting_rows(ranker, dataset, config.retrieval_label)
+    measure = _validation(ranker, dataset, config)
+
+    def validate() -> dict[str, float]:
         update_index(ranker)
-    retrieval.trainable = False  # While the tasks are trained.
+        return _row(measure())
+
+    try:
+        for row in _epochs(
+            ranker,
+            checkpoint,
+            config,
+            dataset,
+            config.tower_epochs,
+            goes_on,
+            validate,
+        ):
+            _announce(row)
+            _publish(stage, run)
+    finally:
+        if stage.model.is_file():
+            load_weights(ranker, stage.model)
+            _publish(stage, run)
+        update_index(ranker)
+    ranker.retrieval.trainable = False  # While the tasks are trained.
 
 
 def refit_tower(
     ranker: TwoTower,
+    run: Run,
     config: ResolvedConfig,
     dataset: AnyDataset,
     epochs: int,
@@ -96,8 +118,12 @@ def refit_tower(
 ) -> None:
     """Trains the sequence tower of a ranker without validating it.
 
+    An interrupted training goes on from its checkpoint, which is in that of
+    the run.
+
     Args:
         ranker: The ranker; its retrieval has a tower.
+        run: The folder of its run.
         config: The configuration, resolved, by whose epochs the learning rate
             falls.
         dataset: The data set to train on.
@@ -108,15 +134,13 @@ def refit_tower(
         DataError: No user has two items in the training split.
         NonFiniteLossError: The loss became NaN or infinite.
     """
-    retrieval = ranker.retrieval
-    assert isinstance(retrieval, SequenceRetrieval), "one with a tower"
-    assert not isinstance(dataset, ImageDataset), "of tables"
-    sequences = training_sequences(ranker, dataset, config)
-    losses = islice(_losses(retrieval, sequences, config, goes_on), epochs)
-    for epoch, loss in enumerate(losses, 1):
-        _announce({"epoch": epoch, "loss": loss})
+    stage = Run(run.towers)
+    last = EpochChoice("epoch", higher=True)
+    checkpoint = Checkpoint(stage, epochs, choice=last, keep=lambda: None)
+    for row in _epochs(ranker, checkpoint, config, dataset, epochs, goes_on):
+        _announce(row)
     update_index(ranker)
-    retrieval.trainable = False
+    ranker.retrieval.trainable = False
 
 
 def tower_costs(run: Run, config: ResolvedConfig) -> list[float] | None:
@@ -137,30 +161,41 @@ def tower_costs(run: Run, config: ResolvedConfig) -> list[float] | None:
     return [-figure for figure in figures[: int(figures.argmax()) + 1]]
 
 
-def _losses(
-    retrieval: SequenceRetrieval,
-    sequences: UserSequences,
+def _epochs(
+    ranker: TwoTower,
+    checkpoint: Checkpoint,
     config: ResolvedConfig,
+    dataset: AnyDataset,
+    epochs: int,
     goes_on: bool,
-) -> Iterator[float]:
-    """Trains a tower; yields the loss of each epoch after it."""
+    validate: Callable[[], dict[str, float]] = dict,
+) -> Iterator[dict[str, float]]:
+    """Trains a tower from a checkpoint on; yields the figures of each epoch."""
+    retrieval = ranker.retrieval
+    assert isinstance(retrieval, SequenceRetrieval), "one with a tower"
+    assert not isinstance(dataset, ImageDataset), "of tables"
+    sequences = training_sequences(ranker, dataset, config)
     length = retrieval.tower.length
-    if config.tower_spectral and not goes_on:
-        _begin_spectral(retrieval, sequences)
     batches = WindowBatches(sequences, config, length, epoch=0)
     steps = len(batches) * config.tower_epochs
     training = create_tower_training(retrieval, config, steps)
-    for epoch in range(config.tower_epochs):
+    checkpoint.run.folder.mkdir(parents=True, exist_ok=True)
+    checkpoint.restore(training)
+    if config.tower_spectral and not goes_on and not checkpoint.epochs:
+        _begin_spectral(retrieval, sequences)
+    while not checkpoint.is_done(epochs):
+        epoch = checkpoint.epochs
         if epoch:
             batches = WindowBatches(sequences, config, length, epoch)
-        loss = training.fit_epoch(batches)
+        loss = training.fit_epoch(batches, config.seed, epoch)
         if not np.isfinite(loss):
             raise NonFiniteLossError(
                 "The loss of the tower must stay finite; a lower "
                 "tower_learning_rate may help. Received: a loss of "
                 f"{loss}"
             )
-        yield loss
+        checkpoint.on_epoch_end(epoch, {"loss": loss, **validate()})
+        yield checkpoint.progress.history[-1]
 
 
 def training_sequences(
@@ -238,30 +273,35 @@ def _begin_spectral(
     table.assign(values)
 
 
-def _validated(
+def _validation(
     ranker: TwoTower, dataset: AnyDataset, config: ResolvedConfig
-) -> dict[str, float]:
-    """The retrieval's metrics of some rows of the validation split.
-
-    They are always the same ones.
-    """
+) -> RetrievalMeasure:
+    """Measures some rows of the validation split, always the same ones."""
     retrieval = ranker.retrieval
     assert isinstance(retrieval, SequenceRetrieval), "one with a tower"
     rows = -(-_VALIDATED_PLACES // retrieval.tower.length)
-    measured = measure_retrieval(
+    return RetrievalMeasure(
         ranker,
         dataset,
         "validation",
         config,
         most_rows=max(_VALIDATED_ROWS, rows),
+        popular=False,
     )
-    return dict(measured["retrieval"])
+
+
+def _publish(stage: Run, run: Run) -> None:
+    """Gives a run the table of its tower's epochs."""
+    with replacing(run.tower_history) as unfinished:
+        shutil.copyfile(stage.history, unfinished)
 
 
 def _row(measured: Mapping[str, float]) -> dict[str, float]:
     """The table's entries for an epoch's metrics."""
     return {
-        f"val_{name}": value for name, value in measured.items() if "@" in name
+        f"val_{name}": value
+        for name, value in measured.items()
+        if "@" in name and value is not None
     }
 
 
@@ -271,33 +311,3 @@ def _announce(row: Mapping[str, float]) -> None:
         f"{name} {value:.4f}" for name, value in row.items() if name != "epoch"
     )
     announce(f"Tower: {figures}")
-
-
-class _Best:
-    """The weights of the epoch with the highest figure."""
-
-    def __init__(self, retrieval: SequenceRetrieval, patience: int) -> None:
-        self.variables = retrieval.query_tower.trainable_variables
-        self.patience = patience
-        self.figure = -np.inf
-        self.waited = 0
-        self.values: list[np.ndarray] | None = None
-
-    def is_over(self, figure: float | None) -> bool:
-        """Takes the figure of an epoch; whether patience is at its end."""
-        if figure is not None and figure > self.figure:
-            self.figure, self.waited = figure, 0
-            self.values = [
-                ops.convert_to_numpy(variable).copy()
-                for variable in self.variables
-            ]
-            return False
-        self.waited += 1
-        return self.waited >= self.patience
-
-    def restore(self) -> None:
-        """Brings the weights back, where there are some."""
-        for variable, value in zip(
-            self.variables, self.values or [], strict=self.values is not None
-        ):
-            variable.assign(value)

@@ -55,7 +55,7 @@ def fit_towers(
     announce("Training the towers" + after)
     load_weights(ranker, run.model)
     keep_before_towers(ranker, run, config)
-    stage = Run(run.checkpoint / "towers")
+    stage = Run(run.towers)
     fit_towers_alone(ranker, stage, config, dataset, costs)
     with replacing(run.model) as unfinished:
         shutil.copyfile(stage.model, unfinished)

@@ -4,8 +4,6 @@ import shutil
 from collections.abc import Mapping
 from dataclasses import replace
 
-import keras
-
 from recsys.config.resolved_config import LAST
 from recsys.config.resolved_config import ResolvedConfig
 from recsys.config.train_config import TrainConfig
@@ -17,7 +15,6 @@ from recsys.models.build import refill_catalogue
 from recsys.models.model_file import load_model_file
 from recsys.models.model_file import load_weights
 from recsys.models.two_tower import TwoTower
-from recsys.private_names import tensorflow_left_out
 from recsys.runs.run import Run
 from recsys.terminal.progress import announce
 from recsys.training.callbacks.better_weights import AVERAGED
@@ -27,6 +24,7 @@ from recsys.training.first_training import FirstTraining
 from recsys.training.fit_tower import refit_tower
 from recsys.training.fit_tower import tower_costs
 from recsys.training.fit_towers import fit_towers_alone
+from recsys.training.random_state import begin_random_state
 from recsys.training.train_model import release
 from recsys.training.train_model import train_model
 from recsys.training.warm_start import WarmStart
@@ -131,14 +129,13 @@ def refit_towers(run: Run, config: ResolvedConfig, dataset: AnyDataset) -> None:
     again = _run_of_refit(run)
     again.folder.mkdir(exist_ok=True)
     with distributed(config, len(dataset.split("train"))):
-        with tensorflow_left_out():
-            keras.utils.set_random_seed(config.seed)
+        begin_random_state(config.seed)
         begun = load_model_file(run.before_towers)
         assert isinstance(begun, TwoTower), "with towers"
         refill_catalogue(config, dataset, begun)
         if config.sequence_tower is not None:
             goes_on = config.warm_start is not None
-            refit_tower(begun, config, dataset, len(costs), goes_on)
+            refit_tower(begun, again, config, dataset, len(costs), goes_on)
         else:
             fit_towers_alone(begun, again, config, dataset, costs)
             load_weights(begun, again.model)

@@ -11,6 +11,7 @@ from recsys.models.feeding import feed
 from recsys.sequences.sequence_retrieval import SequenceRetrieval
 from recsys.sequences.user_sequences import UserSequences
 from recsys.sequences.windows import window_batches
+from recsys.training.random_state import begin_random_state_of_epoch
 from recsys.training.tower_precision import products_in
 
 _WARMUP = 100  # Steps until the full learning rate.
@@ -40,11 +41,15 @@ class TowerTraining(keras.Model):
         self.add_loss(loss)
         return loss
 
-    def fit_epoch(self, batches: "WindowBatches") -> float:
+    def fit_epoch(
+        self, batches: "WindowBatches", seed: int, epoch: int
+    ) -> float:
         """Trains an epoch.
 
         Args:
             batches: The epoch.
+            seed: The seed of the training.
+            epoch: The number of the epoch, from 0 on.
 
         Returns:
             The mean loss of its steps.
@@ -52,7 +57,15 @@ class TowerTraining(keras.Model):
         with products_in(self.retrieval.tower, self.precision):
             # Keras, on TensorFlow, takes the length of the first two for all.
             varying = feed(batches, varying=True)
-            history = self.fit(varying, shuffle=False, verbose=0)
+            # After the model is built, which draws as well.
+            begins = keras.callbacks.LambdaCallback(
+                on_epoch_begin=lambda *_: begin_random_state_of_epoch(
+                    seed, epoch
+                )
+            )
+            history = self.fit(
+                varying, shuffle=False, verbose=0, callbacks=[begins]
+            )
         (loss,) = history.history["loss"]
         return float(loss)
 

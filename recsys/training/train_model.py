@@ -15,7 +15,6 @@ from recsys.models.ranker import Ranker
 from recsys.models.two_tower import TwoTower
 from recsys.models.unknown_rates import unknown_rates
 from recsys.private_names import assign_any_shape
-from recsys.private_names import tensorflow_left_out
 from recsys.retrieval.feature_roles import show_roles
 from recsys.runs.data_file import write_data
 from recsys.runs.run import Run
@@ -29,6 +28,7 @@ from recsys.training.fit_tower import fit_tower
 from recsys.training.fit_tower import refit_tower
 from recsys.training.fit_towers import fit_towers
 from recsys.training.fit_towers import keep_before_towers
+from recsys.training.random_state import begin_random_state
 from recsys.training.sharded_checkpoint import is_sharded
 from recsys.training.tracking.tracked_run import TrackedRun
 from recsys.training.warm_start import WarmStart
@@ -66,8 +66,7 @@ def train_model(
     share = process_share(config)
     writes = share.index == 0
     with distributed(config, len(dataset.split("train"))):
-        with tensorflow_left_out():
-            keras.utils.set_random_seed(config.seed)
+        begin_random_state(config.seed)
         announce("Building the model")
         source, is_counted = (
             (start.model, start.kept) if start else (None, False)
@@ -101,7 +100,7 @@ def train_model(
                 else:
                     assert tower_costs is not None, "of a tower"
                     epochs = len(tower_costs)
-                    refit_tower(model, config, dataset, epochs, goes_on)
+                    refit_tower(model, run, config, dataset, epochs, goes_on)
             given = (
                 model,
                 run,

@@ -1,6 +1,7 @@
 import math
 import re
 import shutil
+from collections.abc import Callable
 from collections.abc import Sequence
 from dataclasses import asdict
 from dataclasses import dataclass
@@ -103,6 +104,8 @@ class Checkpoint(keras.callbacks.Callback):
             Defaults to `True`.
         choice: What says which epoch is the best. Defaults to the lowest
             `val_loss`.
+        keep: Called where an epoch is the best so far, to keep it. Writes the
+            model and the state of its optimizer into the run unless given.
     """
 
     def __init__(
@@ -112,6 +115,7 @@ class Checkpoint(keras.callbacks.Callback):
         every: int | None = None,
         writes: bool = True,
         choice: EpochChoice = _LOWEST_LOSS,
+        keep: Callable[[], None] | None = None,
     ) -> None:
         super().__init__()
         self.run = run
@@ -119,6 +123,7 @@ class Checkpoint(keras.callbacks.Callback):
         self.every = every
         self.writes = writes
         self.choice = choice
+        self.keep = keep or self._keep_model
         self.progress = Progress()
         self._skipped = 0
         self._further: list[keras.Variable] = []
@@ -180,8 +185,7 @@ class Checkpoint(keras.callbacks.Callback):
             self.progress.wait = 0
             with readable_by_first(self._variables(), self.run.folder):
                 if self.writes:
-                    save_optimizer(self.run.optimizer, self.model)
-                    self.run.save_model(self.model)
+                    self.keep()
         if self.progress.wait >= self.patience:
             self.model.stop_training = True
         if self.writes:
@@ -189,6 +193,10 @@ class Checkpoint(keras.callbacks.Callback):
                 frame = pd.DataFrame(self.progress.history)
                 frame.to_csv(unfinished, index=False)
         self._save()
+
+    def _keep_model(self) -> None:
+        save_optimizer(self.run.optimizer, self.model)
+        self.run.save_model(self.model)
 
     def _add_metrics(self) -> None:
         """Lets the metrics count the steps before the epoch was resumed.
