@@ -154,7 +154,7 @@ class FittedNumber(FittedFeature):
         from keras import ops
 
         # Few enough to compare with each: ONNX has no search.
-        borders = ops.convert_to_tensor(self.borders, "float32")
+        borders = np.array(self.borders, np.float32)
         reached = ops.greater_equal(values[:, None], borders)
         buckets = ops.sum(ops.cast(reached, "int32"), axis=1) + 1
         return ops.where(ops.isnan(values), 0, buckets)

@@ -28,6 +28,8 @@ from recsys.models.multi_task_model import LayerInputs
 from recsys.models.multi_task_model import MultiTaskModel
 from recsys.models.random_intercepts import RandomIntercepts
 from recsys.models.scenarios.scenario_model import ScenarioModel
+from recsys.models.small_tables import is_small
+from recsys.models.small_tables import look_up_small
 from recsys.models.target_statistics import TargetStatistics
 from recsys.models.target_statistics import numbers_of
 from recsys.models.target_statistics import products_of
@@ -377,6 +379,8 @@ class Ranker(MultiTaskModel):
     ) -> dict[str, Tensor]:
         """The rows of tables for the features that are given, by feature."""
         rows: dict[str, Tensor] = {}
+        small: dict[str, IdEmbedding] = {}
+        small_ids: dict[str, Tensor] = {}
         for table, embedding in self.embeddings.items():
             ids = {
                 name: feature.ids(inputs[name])
@@ -385,9 +389,12 @@ class Ranker(MultiTaskModel):
             }
             if _KNOWN + table in inputs:
                 ids[_KNOWN + table] = inputs[_KNOWN + table]
-            if ids:
+            if training and is_small(embedding, ids):
+                small |= dict.fromkeys(ids, embedding)
+                small_ids |= ids
+            elif ids:
                 rows |= look_up(embedding, ids, training)
-        return rows
+        return rows | look_up_small(small, small_ids) if small else rows
 
     def _looked_up(
         self, inputs: Mapping[str, Tensor], training: bool | None
