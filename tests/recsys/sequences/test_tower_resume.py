@@ -1,6 +1,9 @@
 """A training that was killed while, or after, its tower was trained."""
 
 import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +13,7 @@ import pytest
 from keras import ops
 
 import recsys
+from recsys.data import Dataset
 from recsys.data import load
 from recsys.runs.run import Run
 from recsys.training.callbacks.interruption import FiniteLoss
@@ -19,80 +23,130 @@ from tests.recsys.sequences.test_default_tower import with_integers
 from tests.recsys.sequences.test_tower_options import with_likes
 
 EPOCHS = 4
+# The epochs, of all that are trained, before which a run is killed: one of the
+# first training, and one of the refit, which has at least two.
+FIRST, IN_REFIT = 3, EPOCHS + 2
 
 
-@pytest.fixture(params=["texts", "integers"])
-def folder(request: pytest.FixtureRequest, data: Path, tmp_path: Path) -> Path:
-    if request.param == "texts":
-        return data
-    with_integers(load(data)).write(tmp_path / "integers")
-    return tmp_path / "integers"
+@dataclass(frozen=True)
+class Whole:
+    """A run that was not interrupted.
+
+    Attributes:
+        given: Its configuration.
+        metrics: Its metrics.
+        epochs: How many epochs its tower was trained, in both trainings.
+        killed: What was in its folder before an epoch, by the epoch.
+    """
+
+    given: dict[str, Any]
+    metrics: Any
+    epochs: int
+    killed: dict[int, Path]
+
+    def check(self, again: Run) -> None:
+        """Goes on with an interrupted run, which is to end like this one."""
+        given = {**self.given, "out": str(again.folder)}
+        assert recsys.train(given, resume=True) == self.metrics
+        check_same(Run(self.given["out"]), again)
 
 
-def counted(patch: pytest.MonkeyPatch) -> list[int]:
-    """Each epoch of a tower puts its number at the end of what it returns."""
+def check_same(whole: Run, again: Run) -> None:
+    """Checks that two runs have the same weights and epochs of towers."""
+    ours, theirs = (run.load_model().weights for run in (whole, again))
+    for mine, wanted in zip(theirs, ours, strict=True):
+        np.testing.assert_array_equal(
+            ops.convert_to_numpy(mine), ops.convert_to_numpy(wanted), mine.path
+        )
+    pd.testing.assert_frame_equal(
+        *(pd.read_csv(run.tower_history) for run in (whole, again))
+    )
+    assert not again.checkpoint.exists()
+
+
+def before_epochs(
+    patch: pytest.MonkeyPatch, then: Callable[[int], None]
+) -> list[int]:
+    """Calls something before each epoch of towers, and returns their list.
+
+    The list gets the number of each epoch, from 1 on, in a process.
+    """
     epochs: list[int] = []
     fit_epoch = TowerTraining.fit_epoch
 
     def fit(training: TowerTraining, *given: Any) -> float:
         epochs.append(len(epochs) + 1)
+        then(epochs[-1])
         return fit_epoch(training, *given)
 
     patch.setattr(TowerTraining, "fit_epoch", fit)
     return epochs
 
 
-def check_resumed(given: dict[str, Any], metrics: Any, killed: Run) -> None:
-    """Goes on with a killed run, which ends as the whole one has."""
-    whole = Run(given["out"])
-    again = {**given, "out": str(killed.folder)}
-    assert recsys.train(again, resume=True) == metrics
-    ours, others = (run.load_model().weights for run in (killed, whole))
-    for mine, theirs in zip(ours, others, strict=True):
-        np.testing.assert_array_equal(
-            ops.convert_to_numpy(mine), ops.convert_to_numpy(theirs), mine.path
-        )
-    pd.testing.assert_frame_equal(
-        pd.read_csv(killed.tower_history), pd.read_csv(whole.tower_history)
-    )
-    assert not killed.checkpoint.exists()
+@pytest.fixture(scope="module", params=["texts", "integers"])
+def folder(
+    request: pytest.FixtureRequest,
+    data: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
+    if request.param == "texts":
+        return data
+    integers = tmp_path_factory.mktemp("integers") / "data"
+    with_integers(load(data)).write(integers)
+    return integers
 
 
-@pytest.mark.sampled(2)
-@pytest.mark.parametrize(
-    ("refit", "at"), [(False, 3), (True, EPOCHS + 2)], ids=["first", "refit"]
-)
-def test_a_tower_goes_on_where_it_was(
-    folder: Path,
-    refit: bool,
-    at: int,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    whole, killed = Run(tmp_path / "whole"), Run(tmp_path / "killed")
-    # The refit has at least two epochs.
+@pytest.fixture(scope="module")
+def whole(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Whole:
+    root = tmp_path_factory.mktemp("whole")
+    run, killed = Run(root / "run"), {}
     given = fields(
         folder,
-        whole.folder,
-        refit=refit,
+        run.folder,
+        refit=True,
         tower_dropout=0.2,
         tower_learning_rate=0.005,
     )
-    with monkeypatch.context() as patch:
-        epochs = counted(patch)
-        fit_epoch = TowerTraining.fit_epoch
 
-        def copy(training: TowerTraining, *given: Any) -> float:
-            if len(epochs) + 1 == at:
-                shutil.copytree(whole.folder, killed.folder)
-            return fit_epoch(training, *given)
+    def copy(epoch: int) -> None:
+        if epoch in (FIRST, IN_REFIT):
+            killed[epoch] = root / f"killed-{epoch}"
+            shutil.copytree(run.folder, killed[epoch])
 
-        patch.setattr(TowerTraining, "fit_epoch", copy)
+    with pytest.MonkeyPatch.context() as patch:
+        epochs = before_epochs(patch, copy)
         metrics = recsys.train(given)
-        in_all = len(epochs)
-        epochs.clear()
-        check_resumed(given, metrics, killed)
-    assert len(epochs) == in_all - (at - 1)
+    return Whole(given, metrics, len(epochs), killed)
+
+
+@pytest.mark.sampled(2)
+@pytest.mark.parametrize("at", [FIRST, IN_REFIT], ids=["first", "refit"])
+def test_a_tower_goes_on_where_it_was(
+    whole: Whole, at: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    epochs = before_epochs(monkeypatch, lambda _: None)
+    whole.check(Run(whole.killed[at]))
+    assert len(epochs) == whole.epochs - (at - 1)
+
+
+@pytest.mark.once("torch")
+def test_ctrl_c_leaves_the_best_epoch_and_goes_on(
+    whole: Whole, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped = Run(tmp_path / "stopped")
+
+    def stop(epoch: int) -> None:
+        if epoch == FIRST:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        before_epochs(patch, stop)
+        with pytest.raises(KeyboardInterrupt):
+            recsys.train({**whole.given, "out": str(stopped.folder)})
+    best = pd.read_csv(stopped.tower_history)["val_ndcg@3"].max()
+    measured = stopped.read_metrics()["validation"]["retrieval"]
+    assert measured["ndcg@3"] == pytest.approx(best, abs=1e-6)
+    whole.check(stopped)
 
 
 @pytest.mark.once("torch")
@@ -100,61 +154,32 @@ def test_a_tower_is_not_trained_again_where_the_tasks_go_on(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     likes = with_likes(folder, tmp_path / "likes")
-    whole, killed = Run(tmp_path / "whole"), Run(tmp_path / "killed")
-    given = fields(
-        likes, whole.folder, epochs=2, refit=False, tower_dropout=0.2
-    )
+    run, killed = Run(tmp_path / "run"), Run(tmp_path / "killed")
+    given = fields(likes, run.folder, epochs=2, refit=False, tower_dropout=0.2)
 
     def copy(self: FiniteLoss, at: int, logs: Any = None) -> None:
         if (self.epoch, at) == (1, 0):
-            shutil.copytree(whole.folder, killed.folder)
+            shutil.copytree(run.folder, killed.folder)
 
     with monkeypatch.context() as patch:
-        epochs = counted(patch)
         patch.setattr(FiniteLoss, "on_train_batch_begin", copy)
         metrics = recsys.train(given)
-        assert epochs.pop() == EPOCHS
-        patch.undo()
-    epochs = counted(monkeypatch)
-    check_resumed(given, metrics, killed)
+    epochs = before_epochs(monkeypatch, lambda _: None)
+    again = {**given, "out": str(killed.folder)}
+    assert recsys.train(again, resume=True) == metrics
+    check_same(run, killed)
     assert not epochs
-
-
-@pytest.mark.once("torch")
-def test_ctrl_c_leaves_the_best_epoch_and_goes_on(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole, stopped = Run(tmp_path / "whole"), Run(tmp_path / "stopped")
-    given = fields(folder, whole.folder)
-    metrics = recsys.train(given)
-    with monkeypatch.context() as patch:
-        epochs = counted(patch)
-        fit_epoch = TowerTraining.fit_epoch
-
-        def stop(training: TowerTraining, *given: Any) -> float:
-            if len(epochs) == 2:
-                raise KeyboardInterrupt
-            return fit_epoch(training, *given)
-
-        patch.setattr(TowerTraining, "fit_epoch", stop)
-        with pytest.raises(KeyboardInterrupt):
-            recsys.train({**given, "out": str(stopped.folder)})
-    best = pd.read_csv(stopped.tower_history)["val_ndcg@3"].max()
-    measured = stopped.read_metrics()["validation"]["retrieval"]
-    assert measured["ndcg@3"] == pytest.approx(best, abs=1e-6)
-    check_resumed(given, metrics, stopped)
 
 
 @pytest.mark.once("torch")
 def test_a_validation_split_that_counts_for_nothing_is_an_error(
     folder: Path, tmp_path: Path
 ) -> None:
-    likes = with_likes(folder, tmp_path / "likes")
-    given = load(likes)
-    splits = {**given.splits}
-    splits["validation"] = splits["validation"].assign(like=0.0)
-    given.write(tmp_path / "first")
-    type(given)(given.schema, splits).write(tmp_path / "none")
-    config = fields(tmp_path / "none", tmp_path / "run", retrieval_label="like")
+    likes = load(with_likes(folder, tmp_path / "likes"))
+    assert isinstance(likes, Dataset)
+    rows = likes.splits["validation"].assign(like=0.0)
+    splits = {**likes.splits, "validation": rows}
+    replace(likes, splits=splits).write(tmp_path / "none")
+    given = fields(tmp_path / "none", tmp_path / "run", retrieval_label="like")
     with pytest.raises(recsys.DataError, match="validation"):
-        recsys.train(config)
+        recsys.train(given)
