@@ -15,17 +15,20 @@ from recsys.tables.marks import marks
 from recsys.tables.row_lookups import current_lookups
 
 _MOST_ROWS = 1024  # A copy of more takes longer than a lookup.
+# On PyTorch, which calls layer by layer, and on JAX. On TensorFlow, an epoch
+# of 38 tables took 15 % longer so (`benchmarks/README.md`, "Small tables").
+_PAYS = keras.backend.backend() != "tensorflow"
 _NOWHERE = 2**31 - 1
 
 
 def is_small(table: object, ids: Mapping[str, Tensor]) -> bool:
-    """Returns whether a table may be looked up by `look_up_small`.
+    """Returns whether a table is to be looked up by `look_up_small`.
 
     Args:
         table: What has the rows.
         ids: By feature, what is looked up, `(batch, ...)`.
     """
-    if type(table) is not IdEmbedding or len(ids) != 1:
+    if not _PAYS or type(table) is not IdEmbedding or len(ids) != 1:
         return False
     (values,) = ids.values()
     variable = table_of(table)

@@ -128,7 +128,9 @@ def test_ids_of_each_table_become_unknown_at_its_rate() -> None:
 def test_what_is_no_small_table_has_its_own_lookup() -> None:
     tables, ids = made(), drawn()
     table, values = tables["a"], ids["a"]
-    assert is_small(table, {"a": values})
+    # On TensorFlow, none has: it would take longer.
+    pays = keras.backend.backend() != "tensorflow"
+    assert is_small(table, {"a": values}) == pays
     assert not is_small(table, {})
     assert not is_small(table, {"a": values, "list": values})
     assert not is_small(table, {"a": values[:, None]})
