@@ -14,7 +14,8 @@ from recsys.private_names import table_of
 from recsys.tables.marks import marks
 from recsys.tables.row_lookups import current_lookups
 
-_MOST_ROWS = 1024  # A copy of more takes longer than a lookup.
+# A step copies the tables, and their gradients have all rows. Not tuned.
+_MOST_ROWS = 1024
 # On PyTorch, which calls layer by layer, and on JAX. On TensorFlow, an epoch
 # of 38 tables took 15 % longer so (`benchmarks/README.md`, "Small tables").
 _PAYS = keras.backend.backend() != "tensorflow"

@@ -2,6 +2,7 @@ import shutil
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -99,11 +100,12 @@ def fit_tower(
             validate,
         ):
             _announce(row)
-            _publish(stage, run)
+            _publish(stage.history, run)
     finally:
         if stage.model.is_file():
             load_weights(ranker, stage.model)
-            _publish(stage, run)
+        if stage.history.is_file():  # Also where no epoch was left to train.
+            _publish(stage.history, run)
         update_index(ranker)
     ranker.retrieval.trainable = False  # While the tasks are trained.
 
@@ -290,10 +292,10 @@ def _validation(
     )
 
 
-def _publish(stage: Run, run: Run) -> None:
+def _publish(history: Path, run: Run) -> None:
     """Gives a run the table of its tower's epochs."""
     with replacing(run.tower_history) as unfinished:
-        shutil.copyfile(stage.history, unfinished)
+        shutil.copyfile(history, unfinished)
 
 
 def _row(measured: Mapping[str, float]) -> dict[str, float]:
