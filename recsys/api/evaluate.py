@@ -1,6 +1,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+from recsys.api.known_rows import warn_if_known
 from recsys.api.use_baseline import evaluate_baseline
 from recsys.baselines.config import is_baseline
 from recsys.data import Split
@@ -30,6 +31,9 @@ def evaluate(
     budget: float | None = None,
 ) -> JsonObject:
     """Evaluates the model of a run on one split of a data set.
+
+    A warning says where a refit has trained it on the validation split that it
+    is measured on.
 
     Args:
         run: Run folder.
@@ -82,6 +86,7 @@ def evaluate(
             folder.folder, data, split, metrics_k, intervals
         )
     config = folder.read_config()
+    warn_if_known(folder, data, split, config.finds_by_validation)
     model = folder.load_model()
     check_budget(model, budget)
     folder.check_weighs(config, model)

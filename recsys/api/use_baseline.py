@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pandas as pd
 
+from recsys.api.known_rows import warn_if_known
 from recsys.baselines import RANKING
 from recsys.baselines.baseline_run import BaselineRun
 from recsys.baselines.config import read_baseline_config
@@ -35,6 +36,7 @@ def evaluate_baseline(
     """
     dataset = load(data, streaming=_streaming(run))
     fitted = BaselineRun.read(run, dataset)
+    warn_if_known(Run(run), data, split, fitted.config.refit)
     k = metrics_k or fitted.config.metrics_k
     return fitted.measure(dataset, split, k, intervals or 0)
 

@@ -221,14 +221,14 @@ def test_lists_are_reranked_as_the_command_does(
     retrieving_run: Path, ranker: TwoTower, ids: IdKinds, tmp_path: Path
 ) -> None:
     rerank = "dpp" if ids.texts else "mmr"
-    options = ["--rerank", rerank, "--diversity", "0.6", "--no-version"]
+    options = ["--rerank", rerank, "--diversity", "0.9", "--no-version"]
     words = ["--run", str(retrieving_run), "--out", str(tmp_path / "out")]
     words += ["--score", SCORE, "--top", "4", "--candidates", "12"]
     # It is verified, too.
     assert command(["export", "--two-stage", *words, *options]) == 0
     options_file = tmp_path / "out" / "assets.extra" / "two_stage.json"
     written = json.loads(options_file.read_text())
-    assert (written["rerank"], written["diversity"]) == (rerank, 0.6)
+    assert (written["rerank"], written["diversity"]) == (rerank, 0.9)
     given = {"user": [ids.user(4)], "age": [24.0], "seen": [[]]}
     history = ids.items([3, 20])
     outputs = served(tmp_path / "out", ids, **given, history=[history])
@@ -241,7 +241,7 @@ def test_lists_are_reranked_as_the_command_does(
             candidates=12,
             features={"age": 24, "history": history},
             rerank=name,
-            diversity=0.6,
+            diversity=0.9,
         )
         for name in (rerank, None)
     ]
