@@ -4,6 +4,7 @@ from pathlib import Path
 from recsys.api.known_rows import warn_if_known
 from recsys.api.use_baseline import evaluate_baseline
 from recsys.baselines.config import is_baseline
+from recsys.config.resolved_config import ResolvedConfig
 from recsys.data import Split
 from recsys.data import load
 from recsys.errors import DataError
@@ -86,7 +87,7 @@ def evaluate(
             folder.folder, data, split, metrics_k, intervals
         )
     config = folder.read_config()
-    warn_if_known(folder, data, split, config.finds_by_validation)
+    warn_if_known(folder, data, split, _refitted(config))
     model = folder.load_model()
     check_budget(model, budget)
     folder.check_weighs(config, model)
@@ -113,6 +114,13 @@ def evaluate(
     if by is not None:
         metrics["by"] = {by: measured.by_cut(scores, rows, parts)}
     return metrics
+
+
+def _refitted(config: ResolvedConfig) -> str | None:
+    """What of a run a refit has trained on the validation split, too."""
+    if config.refit:
+        return "the model"
+    return "the towers" if config.refit_towers else None
 
 
 def _check_cut(model: MultiTaskModel, by: str) -> None:

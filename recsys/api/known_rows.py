@@ -7,7 +7,7 @@ from recsys.terminal.progress import announce
 
 
 def warn_if_known(
-    run: Run, data: str | Path, split: str, refitted: bool
+    run: Run, data: str | Path, split: str, refitted: str | None
 ) -> None:
     """Says where what is to be measured was trained on the very rows.
 
@@ -15,17 +15,17 @@ def warn_if_known(
         run: The run.
         data: The data set it is measured on.
         split: Name of the split.
-        refitted: Whether the run, or a part of it, was trained on its
-            validation split, too.
+        refitted: What of the run was trained on its validation split, too;
+            `None` for nothing.
 
     Raises:
         FileError: A file of the run is broken.
     """
-    if not refitted or split != "validation":
+    if refitted is None or split != "validation":
         return
     if has_same_split(run.data, str(data), split):
         announce(
-            f"Warning: {printable(str(run.folder))} was trained on this "
+            f"Warning: {refitted} of {printable(str(run.folder))} learned this "
             "validation split, too (refit), which says little of new rows; "
-            "its metrics.json has those of the training before"
+            "its metrics.json has what was measured before that"
         )

@@ -36,7 +36,8 @@ def evaluate_baseline(
     """
     dataset = load(data, streaming=_streaming(run))
     fitted = BaselineRun.read(run, dataset)
-    warn_if_known(Run(run), data, split, fitted.config.refit)
+    refitted = "the model" if fitted.config.refit else None
+    warn_if_known(Run(run), data, split, refitted)
     k = metrics_k or fitted.config.metrics_k
     return fitted.measure(dataset, split, k, intervals or 0)
 

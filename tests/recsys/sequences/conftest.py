@@ -1,16 +1,22 @@
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 from rich.progress import Progress
 
 import recsys
+from recsys.data import Dataset
+from recsys.data import load
 from recsys.data.datasets.sequences import sequences
+from recsys.data.load import AnyDataset
 from recsys.runs.run import Run
 from tests.made_once import made_once
 
 ITEMS, LENGTH = 12, 6
+LARGE = 2**53 + 1
 
 
 @pytest.fixture(scope="session")
@@ -42,6 +48,38 @@ def _write(folder: Path) -> None:
         attributes="attributes.json",
     )
     dataset.write(folder / "data")
+
+
+@pytest.fixture(scope="session", params=["texts", "integers"])
+def folder(
+    request: pytest.FixtureRequest,
+    data: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Path:
+    """The same users, with texts or integers above 2^53; not to be changed."""
+    if request.param == "texts":
+        return data
+    integers = tmp_path_factory.mktemp("integers") / "data"
+    _with_integers(load(data)).write(integers)
+    return integers
+
+
+def _with_integers(dataset: AnyDataset) -> Dataset:
+    """The same data with integers above 2^53 for the items and users."""
+    assert isinstance(dataset, Dataset), "a table"
+
+    def integer(text: str) -> int:
+        return LARGE + int(text[1:])
+
+    def of_frame(rows: pd.DataFrame) -> pd.DataFrame:
+        return rows.assign(
+            user=rows["user"].map(integer),
+            item=rows["item"].map(integer),
+            history=rows["history"].map(lambda items: [*map(integer, items)]),
+        )
+
+    splits = {name: of_frame(rows) for name, rows in dataset.splits.items()}
+    return replace(dataset, splits=splits)
 
 
 def fields(data: Path, out: Path, **given: Any) -> dict[str, Any]:

@@ -17,33 +17,6 @@ from recsys.training.resolve_with_data import resolve_with_data
 from tests.recsys.sequences.conftest import fields
 from tests.recsys.sequences.test_tower_options import with_likes
 
-LARGE = 2**53 + 1
-
-
-def with_integers(dataset: Dataset) -> Dataset:
-    """The same data with integers above 2^53 for the items and users."""
-
-    def integer(text: str) -> int:
-        return LARGE + int(text[1:])
-
-    def of_frame(rows: pd.DataFrame) -> pd.DataFrame:
-        return rows.assign(
-            user=rows["user"].map(integer),
-            item=rows["item"].map(integer),
-            history=[[*map(integer, items)] for items in rows["history"]],
-        )
-
-    splits = {name: of_frame(rows) for name, rows in dataset.splits.items()}
-    return replace(dataset, splits=splits)
-
-
-@pytest.fixture(params=["texts", "integers"])
-def folder(request: pytest.FixtureRequest, data: Path, tmp_path: Path) -> Path:
-    if request.param == "texts":
-        return data
-    with_integers(load(data)).write(tmp_path / "integers")
-    return tmp_path / "integers"
-
 
 @pytest.mark.traced_once("tensorflow")
 @pytest.mark.sampled(2)

@@ -19,7 +19,6 @@ from recsys.runs.run import Run
 from recsys.training.callbacks.interruption import FiniteLoss
 from recsys.training.tower_training import TowerTraining
 from tests.recsys.sequences.conftest import fields
-from tests.recsys.sequences.test_default_tower import with_integers
 from tests.recsys.sequences.test_tower_options import with_likes
 
 EPOCHS = 4
@@ -81,19 +80,6 @@ def before_epochs(
 
     patch.setattr(TowerTraining, "fit_epoch", fit)
     return epochs
-
-
-@pytest.fixture(scope="module", params=["texts", "integers"])
-def folder(
-    request: pytest.FixtureRequest,
-    data: Path,
-    tmp_path_factory: pytest.TempPathFactory,
-) -> Path:
-    if request.param == "texts":
-        return data
-    integers = tmp_path_factory.mktemp("integers") / "data"
-    with_integers(load(data)).write(integers)
-    return integers
 
 
 @pytest.fixture(scope="module")
