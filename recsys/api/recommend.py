@@ -215,7 +215,7 @@ def _last_row(
     history = ranker.retrieval.history
     if not len(rows):
         if history in features:
-            return {}  # A tower reads no more than that.
+            return {}  # A tower is not told who it is.
         warnings.warn(
             f"the training split has no {schema.user_id} {user!r}: these are "
             f"recommendations for an unknown {schema.user_id}",

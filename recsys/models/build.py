@@ -174,7 +174,7 @@ def build_ranker(
         create = partial(
             TwoTower,
             retrieval=create_sequence_retrieval(
-                config, catalogue, features, dataset.schema
+                config, catalogue, features, dataset, source
             ),
         )
     elif catalogue is not None:

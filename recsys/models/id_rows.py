@@ -151,8 +151,11 @@ def _of_retrieval(model: TwoTower) -> Iterator[IdRows]:
     if isinstance(retrieval, SequenceRetrieval):
         tower = retrieval.item_tower
         catalogue += tower.known.values()
-        names = retrieval.item, *tower.tables
-        for name, table in zip(names, tower.id_tables, strict=True):
+        tables = {retrieval.item: tower.own, **tower.tables}
+        users = retrieval.query_tower.users
+        if users is not None:
+            tables |= users.tables
+        for name, table in tables.items():
             owner = model.fitted[name].of or name
             if owner in model.vocabularies:
                 yield IdRows(table, owner)

@@ -1,13 +1,17 @@
 """The retrieval of a configuration with a sequence tower."""
 
+from collections.abc import Container
 from collections.abc import Mapping
 
 import keras
+import numpy as np
 
 from keras_moe.layers import MLPExperts
 from keras_moe.layers import MoE
 from recsys.columns.kind import declarations
 from recsys.config.resolved_config import ResolvedConfig
+from recsys.data import ImageDataset
+from recsys.data.load import AnyDataset
 from recsys.data.schema import Schema
 from recsys.errors import DataError
 from recsys.features import Sequence
@@ -15,7 +19,10 @@ from recsys.features.feature import Feature
 from recsys.features.feature import FittedFeature
 from recsys.features.id_list import FittedIdList
 from recsys.models.gates import create_gate
+from recsys.models.ranker import Ranker
+from recsys.models.two_tower import TwoTower
 from recsys.retrieval.catalogue import Catalogue
+from recsys.retrieval.user_features import features_of_users
 from recsys.sequences.blocks import BLOCKS
 from recsys.sequences.sequence_retrieval import SequenceRetrieval
 from recsys.sequences.sequence_tower import SequenceTower
@@ -27,36 +34,34 @@ def create_sequence_retrieval(
     config: ResolvedConfig,
     catalogue: Catalogue,
     features: Mapping[str, FittedFeature],
-    schema: Schema,
+    dataset: AnyDataset,
+    source: Ranker | None = None,
 ) -> SequenceRetrieval:
     """Creates the retrieval of a configuration with a tower.
 
-    Ids and vectors of items are added to their own vectors; other features of
-    items are for the ranker alone.
+    Ids and vectors of items are added to their own vectors, and ids, vectors
+    and buckets of numbers of a user to those of the history; other features
+    are for the ranker alone.
 
     Args:
         config: The configuration, resolved.
         catalogue: The items of the training split.
         features: The features, fitted.
-        schema: What the columns of the data mean.
+        dataset: The data set to be trained on.
+        source: The model that the training goes on from, if any, which says
+            what features a user has.
 
     Raises:
         DataError: The data have no sequence of items.
     """
+    schema = dataset.schema
     history = history_feature(schema)
     fitted = features[history]
     assert isinstance(fitted, FittedIdList), "a sequence"
-    num_ids, widths = {}, {}
-    for name, values in catalogue.values.items():
-        vocabulary = features[name].vocabulary
-        num_rows = features[name].num_rows
-        if values.dtype.kind == "i" and values.ndim <= 2:
-            if vocabulary is not None:
-                num_rows = vocabulary.size + 1
-            assert num_rows is not None, "integers are looked up"
-            num_ids[name] = num_rows
-        elif values.dtype.kind == "f" and values.ndim == 2:
-            widths[name] = values.shape[1]
+    num_ids, widths = _ids_and_vectors(features, catalogue.values)
+    num_user_ids, user_widths = _of_users(
+        features, dataset, {*catalogue.values, history}, source
+    )
     return SequenceRetrieval(
         catalogue.item,
         list(catalogue.shapes),
@@ -66,11 +71,53 @@ def create_sequence_retrieval(
         create_tower(config, fitted.length),
         num_ids,
         widths,
+        num_user_ids,
+        user_widths,
         config.tower_width,
         config.tower_temperature,
         config.retrieval_label,
         alone=not config.trains_tasks,
     )
+
+
+def _ids_and_vectors(
+    features: Mapping[str, FittedFeature], values: Mapping[str, np.ndarray]
+) -> tuple[dict[str, int], dict[str, int]]:
+    """How many ids features have, and how wide others are that are vectors."""
+    num_ids, widths = {}, {}
+    for name, array in values.items():
+        if array.dtype.kind == "i" and array.ndim <= 2:
+            num_ids[name] = _num_ids(features[name])
+        elif array.dtype.kind == "f" and array.ndim == 2:
+            widths[name] = array.shape[1]
+    return num_ids, widths
+
+
+def _num_ids(feature: FittedFeature) -> int:
+    vocabulary, num_rows = feature.vocabulary, feature.num_rows
+    if vocabulary is not None:
+        num_rows = vocabulary.size + 1
+    assert num_rows is not None, "integers are looked up"
+    return num_rows
+
+
+def _of_users(
+    features: Mapping[str, FittedFeature],
+    dataset: AnyDataset,
+    of_items: Container[str],
+    source: Ranker | None,
+) -> tuple[dict[str, int], dict[str, int]]:
+    """The same of the features of users, which are none of the items."""
+    before = source.retrieval if isinstance(source, TwoTower) else None
+    if isinstance(before, SequenceRetrieval):
+        counts = {
+            name: _num_ids(features[name]) for name in before.num_user_ids
+        }
+        return counts, before.user_widths
+    assert not isinstance(dataset, ImageDataset), "a ranker fits tables alone"
+    train = dataset.split("train")
+    values = features_of_users(train, dataset.schema, features, of_items)
+    return _ids_and_vectors(features, values)
 
 
 def has_history(schema: Schema) -> bool:

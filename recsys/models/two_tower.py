@@ -21,6 +21,7 @@ from recsys.retrieval.retrieval import ROW_ITEMS
 from recsys.retrieval.retrieval import ROW_QUERIES
 from recsys.retrieval.retrieval import ROW_WEIGHTS
 from recsys.retrieval.retrieval import Retrieval
+from recsys.retrieval.user_features import looked_up
 from recsys.tasks import Task
 
 Part = Literal["tasks", "towers"]
@@ -154,7 +155,13 @@ class TwoTower(Ranker):
             inputs: By feature of `query_names`, as `encode` returns them.
         """
         if self.retrieval.history is not None:
-            return self.retrieval.query_tower(inputs[self.retrieval.history])
+            return self.retrieval.query_tower(
+                inputs[self.retrieval.history],
+                {
+                    name: looked_up(self.fitted[name], inputs[name])
+                    for name in self.retrieval.user_features
+                },
+            )
         return self.retrieval.query_vectors(
             self._tower_inputs(inputs, self.query_names),
             self._query_ids(inputs),

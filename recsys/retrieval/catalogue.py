@@ -1,4 +1,3 @@
-from collections.abc import Iterable
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -12,17 +11,15 @@ from recsys.data.streaming.frames import column_parts
 from recsys.errors import DataError
 from recsys.features.feature import FittedFeature
 from recsys.features.id import FittedId
-from recsys.features.list_room import with_room_of
 from recsys.retrieval.feature_roles import FeatureRole
 from recsys.retrieval.query_role import EncodedColumns
 from recsys.retrieval.query_role import query_role
+from recsys.retrieval.values_by_id import values_by_id
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from recsys.data.streaming.split_stream import SplitStream
-
-Encoded = tuple[np.ndarray, np.ndarray]
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,7 +98,7 @@ class Catalogue:
         values, why = {}, {}
         for feature in features if declared is None else declared:
             if feature not in (name, schema.user_id):
-                item_values, why[feature] = _by_item(
+                item_values, why[feature] = values_by_id(
                     columns.parts(name, feature),
                     rows,
                     varies=declared is not None,
@@ -124,61 +121,3 @@ class Catalogue:
             else:
                 roles[feature] = query_role(feature, reason, columns, schema)
         return cls(name, counts, values, roles)
-
-
-def _by_item(
-    parts: Iterable[Encoded], rows: int, varies: bool
-) -> tuple[np.ndarray | None, str]:
-    """The values of a feature by item, those of its last row.
-
-    Args:
-        parts: Items and values of rows, as a model takes them.
-        rows: How many items there are, unknown ones among them as one.
-        varies: Whether the values of an item may differ.
-
-    Returns:
-        Array `(rows, ...)`; `None` where values of an item differ that must
-        not, or do not have to differ: no item is there twice, or all items
-        have the same. And why it is the one or the other, empty where values
-        may differ.
-    """
-    values, known, repeated = None, np.zeros(rows, bool), False
-    for items, column in parts:
-        if values is None:
-            values = np.zeros((rows, *column.shape[1:]), column.dtype)
-        values, column = _alike(values, column)
-        before = np.arange(len(items))
-        # Each row is compared with the row of its item before it.
-        order = np.argsort(items, kind="stable")
-        same = items[order[1:]] == items[order[:-1]]
-        before[order[1:]] = np.where(same, order[:-1], order[1:])
-        if not varies:
-            seen = known[items] & (items > 0)
-            pairs = (before != np.arange(len(items))) & (items > 0)
-            differs = _differ(column[seen], values[items[seen]])
-            differs |= _differ(column[pairs], column[before[pairs]])
-            if differs:
-                return None, "differs between rows of an item"
-            repeated |= bool(seen.any() or pairs.any())
-        last = order[np.append(~same, True)] if len(order) else order
-        values[items[last]] = column[last]
-        known[items] = True
-    if varies or values is None:
-        return values, ""
-    of_items = values[1:][known[1:]]
-    if not repeated:
-        return None, "no item has a second row"
-    if not _differ(of_items[1:], of_items[:-1]):
-        return None, "the same for all items"
-    return values, "the same in all rows of an item"
-
-
-def _differ(first: np.ndarray, second: np.ndarray) -> bool:
-    equal_nan = first.dtype.kind == "f"
-    return not np.array_equal(first, second, equal_nan=equal_nan)
-
-
-def _alike(values: np.ndarray, column: np.ndarray) -> Encoded:
-    """Lists get the room of the longest one."""
-    longest = max((values, column), key=lambda array: array.shape[1:])
-    return with_room_of(values, longest), with_room_of(column, longest)

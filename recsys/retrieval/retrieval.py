@@ -85,6 +85,7 @@ class Retrieval(IndexedItems):
     Attributes:
         history: Feature that the query tower takes as it is encoded; `None`
             where it takes the vectors of all features of the query.
+        user_features: Features that it takes beside the history.
 
     Call arguments:
         queries: Tensor `(B, width)`, what the query tower sees; `None` where
@@ -110,6 +111,7 @@ class Retrieval(IndexedItems):
     """
 
     history: str | None = None
+    user_features: Sequence[str] = ()
 
     def __init__(
         self,

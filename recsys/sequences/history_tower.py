@@ -1,8 +1,11 @@
+from collections.abc import Mapping
+
 import keras
 from keras import ops
 
 from keras_moe.types import Shape
 from keras_moe.types import Tensor
+from recsys.sequences.feature_vectors import FeatureVectors
 from recsys.sequences.item_vectors import ItemVectors
 from recsys.sequences.sequence_tower import SequenceTower
 
@@ -16,12 +19,15 @@ class HistoryTower(keras.layers.Layer):
         tower: What reads them in their order.
         temperature: Float, what the cosine of query and item is divided by;
             scores are dot products with `None` (default).
+        users: What is added to the vector of each position for the features
+            of a user; nothing with `None` (default).
         **kwargs: `name`, `trainable`, `dtype`.
 
     Call arguments:
         history: Integer tensor `(B, T)`, numbers of items, oldest first: 0 for
             an unknown item, -1 where there is none. An empty history is read
             as one of an unknown item.
+        user: By name, what stands for each feature of `users`, `(B, ...)`.
         training: Boolean.
 
     Returns:
@@ -33,25 +39,34 @@ class HistoryTower(keras.layers.Layer):
         items: ItemVectors,
         tower: SequenceTower,
         temperature: float | None = None,
+        users: FeatureVectors | None = None,
         **kwargs: object,
     ) -> None:
         super().__init__(**kwargs)
         self.items = items
         self.tower = tower
         self.temperature = temperature
+        self.users = users
 
     def build(self, history_shape: Shape) -> None:
         if not self.tower.built:
             self.tower.build((None, None, self.items.dim))
+        if self.users is not None and not self.users.built:
+            self.users.build({})
         self.built = True
 
-    def call(self, history: Tensor, training: bool | None = None) -> Tensor:
+    def call(
+        self,
+        history: Tensor,
+        user: Mapping[str, Tensor] = {},
+        training: bool | None = None,
+    ) -> Tensor:
         # A served model's lists may have room for one more, which is empty.
         history = ops.convert_to_tensor(history)[:, : self.tower.length]
         first = ops.arange(ops.shape(history)[1]) == 0
         empty = ops.logical_not(ops.any(history >= 0, axis=1, keepdims=True))
         history = ops.where(ops.logical_and(empty, first), 0, history)
-        vectors = self.queries(history, training)
+        vectors = self.queries(history, user, training)
         places = ops.arange(ops.shape(history)[1])
         last = ops.max(  # (B,)
             ops.where(history >= 0, places, ops.zeros_like(places)), axis=1
@@ -59,11 +74,17 @@ class HistoryTower(keras.layers.Layer):
         taken = ops.take_along_axis(vectors, last[:, None, None], axis=1)
         return taken[:, 0]
 
-    def queries(self, history: Tensor, training: bool | None = None) -> Tensor:
+    def queries(
+        self,
+        history: Tensor,
+        user: Mapping[str, Tensor] = {},
+        training: bool | None = None,
+    ) -> Tensor:
         """Returns the query after each position, `(B, T, D)`.
 
         Args:
             history: As that of a call.
+            user: As that of a call.
             training: Boolean.
         """
         vectors = ops.take(
@@ -71,6 +92,8 @@ class HistoryTower(keras.layers.Layer):
         )
         if not self.items.unit:
             vectors = vectors * self.items.dim**0.5
+        if self.users is not None:
+            vectors = vectors + self.users(user)[:, None, :]
         outputs = self.tower(vectors, mask=history >= 0, training=training)
         if self.temperature is None:
             return outputs

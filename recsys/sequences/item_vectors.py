@@ -1,5 +1,4 @@
 from collections.abc import Mapping
-from typing import Any
 
 import keras
 import numpy as np
@@ -8,12 +7,11 @@ from keras import ops
 from keras_moe.types import Config
 from keras_moe.types import Shape
 from keras_moe.types import Tensor
-
-_STDDEV = 0.02  # Of first values.
+from recsys.sequences.feature_vectors import FeatureVectors
 
 
 @keras.saving.register_keras_serializable(package="recsys")
-class ItemVectors(keras.layers.Layer):
+class ItemVectors(FeatureVectors):
     """A vector for each item: one of its own, and what its features add.
 
     Of a feature with ids, one or a list in each row, the mean of their vectors
@@ -61,12 +59,9 @@ class ItemVectors(keras.layers.Layer):
         unit: bool = False,
         **kwargs: object,
     ) -> None:
-        super().__init__(**kwargs)
+        super().__init__(dim, num_ids, widths, **kwargs)
         self.num_items = num_items
-        self.dim = dim
         self.item = item
-        self.num_ids = dict(num_ids)
-        self.widths = dict(widths)
         self.unit = unit
 
     def build(self, inputs_shape: Mapping[str, Shape]) -> None:
@@ -75,15 +70,8 @@ class ItemVectors(keras.layers.Layer):
         Args:
             inputs_shape: The shape of each input, by name.
         """
-        self.own = self._table("own", self.num_items + 1)
-        self.tables = {
-            name: self._table(f"table_{number}", count)
-            for number, (name, count) in enumerate(self.num_ids.items())
-        }
-        self.maps = {
-            name: self._table(f"map_{number}", width)
-            for number, (name, width) in enumerate(self.widths.items())
-        }
+        self.own = self.add_table("own", self.num_items + 1)
+        super().build(inputs_shape)
         self.known = {
             name: self.add_weight(
                 name=f"known_{number}",
@@ -95,26 +83,14 @@ class ItemVectors(keras.layers.Layer):
             )
             for number, name in enumerate([*self.num_ids, *self.widths])
         }
-        self.built = True
-
-    def _table(self, name: str, rows: int) -> keras.Variable:
-        initializer = keras.initializers.RandomNormal(stddev=_STDDEV)
-        return self.add_weight(
-            name=name, shape=(rows, self.dim), initializer=initializer
-        )
-
-    @property
-    def id_tables(self) -> list[keras.Variable]:
-        """The tables with a row for each id; row 0 is for unknown ones."""
-        return [self.own, *self.tables.values()]
 
     def call(self, inputs: Mapping[str, Tensor]) -> Tensor:
         vectors = ops.take(self.own, inputs[self.item], axis=0)
-        return self.looked_for(vectors + self._added(inputs))
+        return self.looked_for(vectors + self.added(inputs))
 
     def catalogue(self) -> Tensor:
         """Returns what histories consist of, `(num_items + 1, D)`."""
-        return self.own + self._added(self.known)
+        return self.own + self.added(self.known)
 
     def looked_for(self, vectors: Tensor) -> Tensor:
         """Returns what scores are the dot product with.
@@ -133,28 +109,10 @@ class ItemVectors(keras.layers.Layer):
         for name, variable in self.known.items():
             variable.assign(ops.convert_to_numpy(features[name]))
 
-    def _added(self, inputs: Mapping[str, Tensor]) -> Tensor:
-        """Contribution of the features, `(B, D)`."""
-        added: Any = 0.0
-        for name, table in self.tables.items():
-            ids = ops.convert_to_tensor(inputs[name])
-            ids = ops.reshape(ids, (ops.shape(ids)[0], -1))  # (B, L)
-            there = ops.cast(ids >= 0, table.dtype)[..., None]
-            rows = ops.take(table, ops.maximum(ids, 0), axis=0)  # (B, L, D)
-            counts = ops.maximum(ops.sum(there, axis=1), 1.0)
-            added = added + ops.sum(there * rows, axis=1) / counts
-        for name, kernel in self.maps.items():
-            vectors = ops.cast(inputs[name], kernel.dtype)
-            added = added + ops.matmul(vectors, kernel)
-        return added
-
     def get_config(self) -> Config:
         return {
             **super().get_config(),
             "num_items": self.num_items,
-            "dim": self.dim,
             "item": self.item,
-            "num_ids": self.num_ids,
-            "widths": self.widths,
             "unit": self.unit,
         }

@@ -12,6 +12,7 @@ from recsys.retrieval.catalogue import Catalogue
 from recsys.retrieval.feature_roles import FeatureRole
 from recsys.retrieval.retrieval import Retrieval
 from recsys.sequences.chunked_crossentropy import chunked_crossentropy
+from recsys.sequences.feature_vectors import FeatureVectors
 from recsys.sequences.history_tower import HistoryTower
 from recsys.sequences.item_vectors import ItemVectors
 from recsys.sequences.sequence_tower import SequenceTower
@@ -21,8 +22,9 @@ from recsys.sequences.sequence_tower import SequenceTower
 class SequenceRetrieval(Retrieval):
     """Retrieval by the order of what a user has had.
 
-    The query is what a `SequenceTower` makes of the history; it is compared
-    with the vectors that the history itself consists of. It is trained on its
+    The query is what a `SequenceTower` makes of the history, to each position
+    of which a vector of the user's features is added; it is compared with the
+    vectors that the history itself consists of. It is trained on its
     own, before the tasks: by the softmax over all items of the next one after
     each position of a user's sequence.
 
@@ -38,6 +40,10 @@ class SequenceRetrieval(Retrieval):
             item's, how many ids there are.
         widths: For each item feature with a vector of which a linear map is
             added to the item's, its width.
+        num_user_ids: For each feature of the user with ids whose vectors are
+            added to those of the history, how many ids there are.
+        user_widths: For each feature of the user with a vector of which a
+            linear map is added to those of the history, its width.
         dim: Integer, width of the vectors. Defaults to 128.
         temperature: Float, what the cosine of query and item is divided by;
             scores are dot products with `None` (default).
@@ -61,6 +67,8 @@ class SequenceRetrieval(Retrieval):
         tower: SequenceTower,
         num_ids: Mapping[str, int] = {},
         widths: Mapping[str, int] = {},
+        num_user_ids: Mapping[str, int] = {},
+        user_widths: Mapping[str, int] = {},
         dim: int = 128,
         temperature: float | None = None,
         label: str | None = None,
@@ -71,6 +79,9 @@ class SequenceRetrieval(Retrieval):
         items = ItemVectors(
             num_items, dim, item, num_ids, widths, unit, name="items"
         )
+        users = None
+        if num_user_ids or user_widths:
+            users = FeatureVectors(dim, num_user_ids, user_widths, name="users")
         super().__init__(
             item,
             item_features,
@@ -80,7 +91,7 @@ class SequenceRetrieval(Retrieval):
             units=(),
             label=label,
             towers=(
-                HistoryTower(items, tower, temperature, name="history"),
+                HistoryTower(items, tower, temperature, users, name="history"),
                 items,
             ),
             alone=alone,
@@ -90,6 +101,9 @@ class SequenceRetrieval(Retrieval):
         self.tower = tower
         self.num_ids = dict(num_ids)
         self.widths = dict(widths)
+        self.num_user_ids = dict(num_user_ids)
+        self.user_widths = dict(user_widths)
+        self.user_features = [*self.num_user_ids, *self.user_widths]
         self.temperature = temperature
 
     def _build_towers(self, queries_shape: Shape, items_shape: Shape) -> None:
@@ -107,12 +121,17 @@ class SequenceRetrieval(Retrieval):
         self.roles = {
             **{name: catalogue.roles[name] for name in seen},
             str(self.history): FeatureRole("query", "what the tower reads"),
+            **{
+                name: FeatureRole("query", "the same in all rows of a user")
+                for name in self.user_features
+            },
         }
 
     def next_item_loss(
         self,
         items: Tensor,
         targets: Tensor,
+        user: Mapping[str, Tensor] = {},
         training: bool | None = None,
         dtype: str = "float32",
     ) -> Tensor:
@@ -122,11 +141,12 @@ class SequenceRetrieval(Retrieval):
             items: Integer tensor `(B, T)`, histories as of `HistoryTower`.
             targets: Integer tensor `(B, T)`, the item after each position; 0
                 where none counts.
+            user: The features of the users, as of `HistoryTower`.
             training: Boolean.
             dtype: That of the products of queries and items. Defaults to
                 `"float32"`.
         """
-        queries = self.query_tower.queries(items, training)
+        queries = self.query_tower.queries(items, user, training)
         vectors = self.item_tower.looked_for(self.item_tower.catalogue()[1:])
         # (B, T, ...) to (B T, ...).
         queries = ops.reshape(queries, (-1, self.dim))
@@ -150,6 +170,8 @@ class SequenceRetrieval(Retrieval):
             "tower": keras.saving.serialize_keras_object(self.tower),
             "num_ids": self.num_ids,
             "widths": self.widths,
+            "num_user_ids": self.num_user_ids,
+            "user_widths": self.user_widths,
             "temperature": self.temperature,
             "alone": self.alone,
         }

@@ -1,5 +1,7 @@
 from collections.abc import Iterable
+from collections.abc import Mapping
 from dataclasses import dataclass
+from dataclasses import field
 from typing import Self
 
 import numpy as np
@@ -8,6 +10,7 @@ import pandas as pd
 
 from recsys.features.id_values import as_ids
 from recsys.features.id_values import unified_ids
+from recsys.features.list_room import joined
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,6 +22,8 @@ class UserSequences:
             oldest first; 0 for unknown ones.
         starts: Where the items of each user begin, and the number of rows,
             int64 `(users + 1,)`.
+        features: By name, what stands for a feature of each user,
+            `(users, ...)`.
 
     Example:
     >>> users = pd.Series(["b", "a", "b"])
@@ -29,6 +34,7 @@ class UserSequences:
 
     items: npt.NDArray[np.int32]
     starts: npt.NDArray[np.int64]
+    features: Mapping[str, np.ndarray] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -36,6 +42,7 @@ class UserSequences:
         users: Iterable[pd.Series],
         items: Iterable[np.ndarray],
         times: Iterable[np.ndarray] | None,
+        features: Mapping[str, Iterable[np.ndarray]] = {},
     ) -> Self:
         """Brings rows into the order of users and times.
 
@@ -46,6 +53,9 @@ class UserSequences:
             times: When they were, arrays that sort, part by part. The order of
                 rows decides between equal times, and about all rows where it
                 is `None`.
+            features: By name, what stands for a feature of the rows' users,
+                arrays `(rows, ...)`, part by part; that of the first row of a
+                user counts.
 
         Returns:
             The sequences, users in the order of their first row.
@@ -60,7 +70,14 @@ class UserSequences:
         order = order[np.searchsorted(codes[order], 0) :]  # -1: no user.
         counts = np.bincount(codes[order], minlength=len(known))
         starts = np.concatenate([[0], np.cumsum(counts)])
-        return cls(numbers[order], starts)
+        first_rows = np.full(len(known), len(codes))
+        rows = np.flatnonzero(codes >= 0)
+        np.minimum.at(first_rows, codes[rows], rows)
+        of_users = {
+            name: _rows_of(parts, first_rows)
+            for name, parts in features.items()
+        }
+        return cls(numbers[order], starts, of_users)
 
     def __len__(self) -> int:
         """The number of users."""
@@ -69,3 +86,16 @@ class UserSequences:
     def __getitem__(self, user: int) -> npt.NDArray[np.int32]:
         """The items of one user, counted from 0."""
         return self.items[self.starts[user] : self.starts[user + 1]]
+
+
+def _rows_of(
+    parts: Iterable[np.ndarray], rows: npt.NDArray[np.int64]
+) -> np.ndarray:
+    """The rows of those numbers, which ascend, of what is read part by part."""
+    taken, offset = [], 0
+    for part in parts:
+        end = offset + len(part)
+        first, last = np.searchsorted(rows, [offset, end])
+        taken.append(part[rows[first:last] - offset])
+        offset = end
+    return joined(taken)

@@ -20,10 +20,12 @@ class Windows(NamedTuple):
     Attributes:
         starts: Where the first input of each stands among all items.
         lengths: How many inputs, and targets, each has.
+        users: Whose items they are, counted from 0.
     """
 
     starts: np.ndarray
     lengths: np.ndarray
+    users: np.ndarray
 
 
 def draw_windows(
@@ -65,7 +67,7 @@ def draw_windows(
         np.minimum(targets[users] - offsets, length),
         first[users],
     )
-    return Windows(sequences.starts[users] + offsets, lengths)
+    return Windows(sequences.starts[users] + offsets, lengths, users)
 
 
 def batch_lengths(length: int) -> list[int]:
@@ -100,12 +102,14 @@ def window_batches(
         sequences: The sequences.
         length: Most inputs of a window.
         tokens: Most positions in a batch; at least one window is in it.
-        unknown_rate: Share of the inputs that is replaced by an unknown item.
+        unknown_rate: Share of the inputs that is replaced by an unknown item,
+            and of the windows with the features of an unknown user.
         generator: Draws windows, order and inputs to be replaced.
 
     Yields:
         `"items"`, int32 `(B, T)`, the inputs, `NO_ITEM` behind their end, and
-        `"targets"`, int32 `(B, T)`, `NO_TARGET` where there is none.
+        `"targets"`, int32 `(B, T)`, `NO_TARGET` where there is none; for each
+        feature of the users, `(B, ...)` under `of_user`.
     """
     windows = draw_windows(sequences, length, generator)
     lengths = batch_lengths(length)
@@ -132,4 +136,37 @@ def window_batches(
         yield {
             "items": np.where(there, inputs, NO_ITEM),
             "targets": np.where(there, targets, NO_TARGET),
+            **_features(
+                sequences, windows.users[members], rows, unknown_rate, generator
+            ),
         }
+
+
+def of_user(name: str) -> str:
+    """Returns what a batch calls a feature of the users.
+
+    Args:
+        name: The feature.
+    """
+    return f"user/{name}"
+
+
+def _features(
+    sequences: UserSequences,
+    users: np.ndarray,
+    rows: int,
+    unknown_rate: float,
+    generator: np.random.Generator,
+) -> dict[str, np.ndarray]:
+    """Features of users, with rows of unknown ones up to a number of rows."""
+    if not sequences.features:  # Then nothing is drawn.
+        return {}
+    known = np.flatnonzero(generator.random(len(users)) >= unknown_rate)
+    features = {}
+    for name, values in sequences.features.items():
+        shape = rows, *values.shape[1:]
+        is_list = values.dtype.kind == "i" and values.ndim > 1
+        batch = np.full(shape, NO_ITEM if is_list else 0, values.dtype)
+        batch[known] = values[users[known]]
+        features[of_user(name)] = batch
+    return features

@@ -2,6 +2,7 @@ import shutil
 from collections.abc import Callable
 from collections.abc import Iterator
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from recsys.measuring.measure_retrieval import RetrievalMeasure
 from recsys.models.model_file import load_weights
 from recsys.models.two_tower import TwoTower
 from recsys.retrieval.counting_rows import ALL_ROWS
+from recsys.retrieval.user_features import encode_looked_up
 from recsys.runs.run import Run
 from recsys.sequences.sequence_retrieval import SequenceRetrieval
 from recsys.sequences.spectral_vectors import spectral_vectors
@@ -207,6 +209,8 @@ def training_sequences(
 ) -> UserSequences:
     """Returns what each user has had in the training split, oldest first.
 
+    Beside it stand the features of users that the tower sees.
+
     Rows without the label that the retrieval looks at are left out; the order
     is that of the time, where the data name one, or else that of the rows.
 
@@ -236,7 +240,15 @@ def training_sequences(
             for part in chosen(schema.time)
         )
     sequences = UserSequences.of(
-        chosen(schema.user_id), map(encode, chosen(schema.item_id)), times
+        chosen(schema.user_id),
+        map(encode, chosen(schema.item_id)),
+        times,
+        {
+            name: map(
+                partial(encode_looked_up, ranker.fitted[name]), chosen(name)
+            )
+            for name in ranker.retrieval.user_features
+        },
     )
     if not (np.diff(sequences.starts) > 1).any():
         raise DataError.at(

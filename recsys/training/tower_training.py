@@ -10,6 +10,7 @@ from recsys.config.resolved_config import ResolvedConfig
 from recsys.models.feeding import feed
 from recsys.sequences.sequence_retrieval import SequenceRetrieval
 from recsys.sequences.user_sequences import UserSequences
+from recsys.sequences.windows import of_user
 from recsys.sequences.windows import window_batches
 from recsys.training.random_state import begin_random_state_of_epoch
 from recsys.training.tower_precision import products_in
@@ -36,7 +37,14 @@ class TowerTraining(keras.Model):
         self, inputs: Mapping[str, Tensor], training: bool | None = None
     ) -> Tensor:
         loss = self.retrieval.next_item_loss(
-            inputs["items"], inputs["targets"], training, self.precision
+            inputs["items"],
+            inputs["targets"],
+            {
+                name: inputs[of_user(name)]
+                for name in self.retrieval.user_features
+            },
+            training,
+            self.precision,
         )
         self.add_loss(loss)
         return loss

@@ -101,6 +101,50 @@ def test_an_empty_history_is_that_of_an_unknown_item() -> None:
     assert np.isfinite(array(tower(empty))).all()
 
 
+USER: dict[str, Any] = {
+    "way": np.array([2, 0], np.int32),
+    "likes": np.array([[1, 1, 0], [-1, -1, -1]], np.int32),
+    "face": np.array([[1.0, -2.0], [0.0, 0.0]], np.float32),
+}
+
+
+def with_users() -> Any:
+    counts, widths = {"way": 3, "likes": 2}, {"face": 2}
+    return retrieval(num_user_ids=counts, user_widths=widths)
+
+
+def test_features_of_a_user_are_added_to_each_position() -> None:
+    layer = with_users()
+    assert layer.user_features == [*USER]
+    ways, likes, face = (array(w) for w in layer.query_tower.users.weights)
+    expected = np.zeros((2, DIM))
+    expected[0] = (
+        ways[2] + (2 * likes[1] + likes[0]) / 3 + face[0] - 2 * face[1]
+    )
+    expected[1] = ways[0]
+    history = np.array([[3, 5, -1], [1, 2, 4]], np.int32)
+    vectors = array(layer.item_tower.catalogue())[np.maximum(history, 0)]
+    inputs = (vectors * DIM**0.5 + expected[:, None]).astype("float32")
+    of_tower = array(layer.tower(inputs, mask=history >= 0))
+    queries = layer.query_tower.queries(ops.convert_to_tensor(history), USER)
+    np.testing.assert_allclose(array(queries), of_tower, rtol=1e-4, atol=1e-5)
+    received = array(layer.query_tower(history, USER))
+    np.testing.assert_allclose(received[0], of_tower[0, 1], rtol=1e-4)
+    np.testing.assert_allclose(received[1], of_tower[1, 2], rtol=1e-4)
+
+
+def test_a_restored_retrieval_knows_the_features_of_users() -> None:
+    layer = with_users()
+    text = json.dumps(keras.saving.serialize_keras_object(layer))
+    other = keras.saving.deserialize_keras_object(json.loads(text))
+    other.set_weights(layer.get_weights())
+    history = np.array([[3, 5, -1], [1, 2, 4]], np.int32)
+    np.testing.assert_allclose(
+        array(other.query_tower(history, USER)),
+        array(layer.query_tower(history, USER)),
+    )
+
+
 @pytest.mark.parametrize("temperature", [None, 0.5])
 def test_the_loss_is_the_softmax_over_all_items_at_each_position(
     temperature: float | None,

@@ -52,6 +52,11 @@ def items_of(run: Path) -> tuple[ItemVectors, dict[Any, int]]:
     return items, numbers
 
 
+def tables_of(items: ItemVectors) -> list[Any]:
+    """Those with a row for each id; row 0 is for unknown ones."""
+    return [items.own, *items.tables.values()]
+
+
 @pytest.mark.parametrize(
     "item", ["i{}".format, lambda place: 2**53 + 2 * place + 1]
 )
@@ -75,8 +80,9 @@ def test_a_tower_goes_on_with_new_items(
         with pytest.raises(KeyboardInterrupt):
             recsys.train({**new, "out": str(tmp_path / "stopped")})
     after: Any = started[0].retrieval.item_tower
-    assert len(before.id_tables) == 2
-    for ours, theirs in zip(after.id_tables, before.id_tables, strict=True):
+    tables = tables_of(before)
+    assert len(tables) == 2
+    for ours, theirs in zip(tables_of(after), tables, strict=True):
         grown, known = map(ops.convert_to_numpy, (ours, theirs))
         assert len(grown) == len(known) + 3
         np.testing.assert_array_equal(grown[: len(known)], known)
@@ -120,7 +126,7 @@ def test_a_tower_gets_further_items(
     recsys.add_items(tmp_path / "first", tmp_path / "new.parquet", run)
     grown, numbers = items_of(run)
     assert numbers[item(50)] == 8
-    own, of_tags = map(ops.convert_to_numpy, grown.id_tables)
+    own, of_tags = map(ops.convert_to_numpy, tables_of(grown))
     np.testing.assert_array_equal(own[8], own[0])
     vectors = ops.convert_to_numpy(grown.catalogue())
     known = ops.convert_to_numpy(grown.known["attributes"])[numbers[items[5]]]

@@ -9,6 +9,7 @@ from recsys.sequences.windows import NO_ITEM
 from recsys.sequences.windows import NO_TARGET
 from recsys.sequences.windows import batch_lengths
 from recsys.sequences.windows import draw_windows
+from recsys.sequences.windows import of_user
 from recsys.sequences.windows import window_batches
 
 LARGE = 2**53 + 1
@@ -34,7 +35,7 @@ def test_each_item_but_the_first_is_a_target_once(
     assert (windows.lengths <= length).all()
     targets = [
         target
-        for start, count in zip(*windows, strict=True)
+        for start, count in zip(windows.starts, windows.lengths, strict=True)
         for target in range(start + 1, start + 1 + count)
     ]
     expected = [
@@ -43,6 +44,9 @@ def test_each_item_but_the_first_is_a_target_once(
         for row in range(sequences.starts[user] + 1, sequences.starts[user + 1])
     ]
     assert sorted(targets) == expected
+    begins, ends = sequences.starts[:-1], sequences.starts[1:]
+    assert (windows.starts >= begins[windows.users]).all()
+    assert (windows.starts + windows.lengths < ends[windows.users]).all()
 
 
 @given(several, st.integers(1, 8), st.integers(1, 20))
@@ -119,6 +123,65 @@ def test_the_same_seed_gives_the_same_batches() -> None:
     )
     np.testing.assert_array_equal(same, again)
     assert not np.array_equal(same, other)
+
+
+def test_a_window_has_the_features_of_its_user() -> None:
+    lengths = [9, 0, 4, 30]
+    features = {
+        "age": np.array([1, 2, 3, 4], np.int32),
+        "likes": np.array([[1, -1], [2, 2], [-1, -1], [3, 4]], np.int32),
+        "face": np.arange(8, dtype=np.float32).reshape(4, 2),
+    }
+    plain = sequences_of(lengths)
+    sequences = UserSequences(plain.items, plain.starts, features)
+    users = np.repeat(np.arange(4), lengths)
+    for batch in window_batches(
+        sequences, 5, 20, 0.0, np.random.default_rng(0)
+    ):
+        there = batch["targets"][:, 0] != NO_TARGET
+        owners = users[batch["items"][there, 0] - 1]
+        for name, values in features.items():
+            of_users = batch[of_user(name)]
+            assert len(of_users) == len(batch["items"])
+            np.testing.assert_array_equal(of_users[there], values[owners])
+
+
+def test_windows_are_as_of_unknown_users_now_and_then() -> None:
+    plain = sequences_of([4] * 500)
+    features = {
+        "age": np.full(500, 7, np.int32),
+        "likes": np.full((500, 2), 7, np.int32),
+        "face": np.full((500, 2), 7, np.float32),
+    }
+    sequences = UserSequences(plain.items, plain.starts, features)
+    (batch, *_) = window_batches(
+        sequences, 4, 2000, 0.25, np.random.default_rng(0)
+    )
+    known = batch[of_user("age")] == 7
+    assert 1 - known.mean() == pytest.approx(0.25, abs=0.06)
+    for name, nothing in (("age", 0), ("likes", -1), ("face", 0)):
+        of_users = batch[of_user(name)]
+        assert (of_users[known] == 7).all()
+        assert (of_users[~known] == nothing).all()
+
+
+@pytest.mark.parametrize("kind", [int, str])
+def test_features_are_those_of_the_first_row_of_a_user(kind: type) -> None:
+    first, second = kind(LARGE), kind(LARGE + 2)
+    users = pd.Series([first, None, first, second], dtype=object)
+    if kind is int:
+        users = users.astype("Int64")
+    ages = np.array([5, 6, 7, 8])
+    likes = [np.array([[1], [2]]), np.array([[3, 4], [5, -1]])]
+    parts = [slice(0, 2), slice(2, 4)]
+    found = UserSequences.of(
+        [users[part] for part in parts],
+        [np.arange(2), np.arange(2)],
+        None,
+        {"age": [ages[part] for part in parts], "likes": likes},
+    )
+    assert found.features["age"].tolist() == [5, 8]
+    assert found.features["likes"].tolist() == [[1, -1], [5, -1]]
 
 
 @pytest.mark.parametrize("kind", [int, str])
