@@ -37,6 +37,17 @@ ML_1M_LOO = Benchmark(
             )
             for refit in ("", ", refit")
         ),
+        Setting(
+            "HSTU, six epochs in bfloat16",
+            "train",
+            tower(
+                tower="hstu",
+                tower_epochs=6,
+                tower_precision="bfloat16",
+                refit=False,
+            ),
+            seeds=3,
+        ),
     ),
     published=(
         Published("SASRec, one negative", (0.2392, 0.1259), _PETROV),
