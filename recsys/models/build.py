@@ -158,6 +158,11 @@ def build_ranker(
         features,
         None if source is None else source.scenario_model,
     )
+    towers = None
+    if catalogue is not None and config.sequence_tower is not None:
+        towers = create_sequence_retrieval(
+            config, catalogue, features, dataset, source
+        )
     check_memory(
         config,
         features,
@@ -168,15 +173,11 @@ def build_ranker(
         catalogue,
         free_ids,
         0 if scenario_model is None else scenario_model.num_scenarios,
+        towers,
     )
     create: Callable[..., Ranker] = Ranker
-    if catalogue is not None and config.sequence_tower is not None:
-        create = partial(
-            TwoTower,
-            retrieval=create_sequence_retrieval(
-                config, catalogue, features, dataset, source
-            ),
-        )
+    if towers is not None:
+        create = partial(TwoTower, retrieval=towers)
     elif catalogue is not None:
         create = partial(
             TwoTower,

@@ -19,6 +19,7 @@ from recsys.retrieval.catalogue import Catalogue
 from recsys.retrieval.losses import create_loss
 from recsys.retrieval.losses.full_softmax import FullSoftmax
 from recsys.retrieval.user_queries import FEWEST_USERS
+from recsys.sequences.sequence_retrieval import SequenceRetrieval
 from recsys.tables import RowRule
 
 _BYTES = 4  # Of a float32 or an int32.
@@ -58,6 +59,7 @@ def check_memory(
     catalogue: Catalogue | None = None,
     free_ids: Mapping[str, FittedId] | None = None,
     num_scenarios: int = 0,
+    towers: SequenceRetrieval | None = None,
 ) -> None:
     """Checks that what a training takes at the least fits into memory.
 
@@ -76,6 +78,7 @@ def check_memory(
         catalogue: The items to be retrieved, if any.
         free_ids: The ids that have free vectors for retrieval, by name.
         num_scenarios: How many scenarios the model tells apart, if any.
+        towers: The retrieval by a sequence tower, if any, not yet built.
 
     Raises:
         ValueError: It does not fit. The message names the largest part and
@@ -91,7 +94,9 @@ def check_memory(
         *_layers(config, width, num_tasks, num_scenarios),
         *_batch(config, features, widths, width, num_rows),
     ]
-    if catalogue is not None:
+    if towers is not None:
+        parts += _towers(towers)
+    elif catalogue is not None:
         parts += _retrieval(config, catalogue, free_ids or {}, num_rows)
     total, free = sum(part.size for part in parts), free_memory()
     if total <= free:
@@ -296,6 +301,26 @@ def _retrieval(
     if negatives.draws:
         options += " and `retrieval_loss`"
     yield Part(text, options, rows * compared, copies=2)
+
+
+def _towers(towers: SequenceRetrieval) -> Iterator[Part]:
+    """Of a sequence tower: vectors of ids, and what all kinds of blocks have.
+
+    They are trained by Adam, whatever the tasks are trained by.
+    """
+    dim, copies = towers.dim, _COPIES["adam"]
+    tables = {
+        towers.item: towers.num_items + 1,
+        **towers.num_ids,
+        **towers.num_user_ids,
+    }
+    for name, rows in tables.items():
+        text = f"the tower's vectors of {rows:,} ids of {name!r}"
+        yield Part(text, "`tower_width`", rows * dim, copies)
+    num_blocks = len(towers.tower.blocks)
+    text = f"the attention of {num_blocks:,} blocks of width {dim:,}"
+    options = "`tower_width` and `tower_blocks`"
+    yield Part(text, options, num_blocks * 4 * dim**2, copies)
 
 
 def _dense(units: list[int]) -> int:

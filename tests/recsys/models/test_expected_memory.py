@@ -17,6 +17,9 @@ from recsys.models import expected_memory
 from recsys.models.expected_memory import check_memory
 from recsys.models.id_embedding import table_widths
 from recsys.retrieval.catalogue import Catalogue
+from recsys.sequences.hstu_block import HSTUBlock
+from recsys.sequences.sequence_retrieval import SequenceRetrieval
+from recsys.sequences.sequence_tower import SequenceTower
 
 pytestmark = pytest.mark.once("torch")
 CONFIG = ResolvedConfig.of(
@@ -192,6 +195,37 @@ def test_retrieval() -> None:
     message = "`retrieval_dim` must be .* for vectors of 1,000,000 items"
     with pytest.raises(ValueError, match=message):
         check(config, free=10**6, catalogue=catalogue)
+
+
+def test_a_sequence_tower() -> None:
+    dim, blocks = 8, [HSTUBlock(length=3), HSTUBlock(length=3)]
+    towers = SequenceRetrieval(
+        "item",
+        ["genres"],
+        99,
+        {"genres": ([], "int32")},
+        "history",
+        SequenceTower(blocks, length=3),
+        num_ids={"genres": 7},
+        num_user_ids={"country": 20},
+        dim=dim,
+    )
+    # Weights, gradients and two moments of 100, 7 and 20 vectors.
+    of_tower = 4 * 4 * ((100 + 7 + 20) * dim + 2 * 4 * dim**2)
+    catalogue = Catalogue("item", np.ones(100, np.int64), {}, {})
+    given: dict[str, Any] = {"catalogue": catalogue, "towers": towers}
+    check(RETRIEVAL, TOTAL + of_tower, **given)
+    message = (
+        "`tower_width` must be .* the tower's vectors of 100 ids of 'item'"
+    )
+    with pytest.raises(ValueError, match=message):
+        check(RETRIEVAL, TOTAL + of_tower - 1, **given)
+    towers.dim = 10**3
+    message = (
+        "`tower_width` and `tower_blocks` must .* of 2 blocks of width 1,000"
+    )
+    with pytest.raises(ValueError, match=message):
+        check(RETRIEVAL, **given)
 
 
 def test_free_vectors_take_what_tables_do() -> None:
