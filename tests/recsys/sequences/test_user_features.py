@@ -30,7 +30,7 @@ WAYS, SPEEDS = (-1, 1), (1, 3)  # Back and forth around a circle of items.
 SPLITS = {"train": slice(0, 6), "validation": slice(6, 7), "test": slice(7, 8)}
 IdOf = Callable[[int], Any]
 AS_TEXT: IdOf = "i{}".format
-AS_INTEGER: IdOf = lambda place: LARGE + place  # noqa: E731
+AS_INTEGER: IdOf = LARGE.__add__
 
 
 def write_data(folder: Path, id_of: IdOf, varies: bool = False) -> Path:
@@ -87,24 +87,27 @@ def write_data(folder: Path, id_of: IdOf, varies: bool = False) -> Path:
     return folder
 
 
-def train(data: Path, out: Path, **given: Any) -> None:
+def train(data: Path, out: Path) -> None:
     options = {"tower_epochs": 20, "tower_patience": 20, "tower_width": 32}
-    recsys.train(fields(data, out, **options, **given))
+    recsys.train(fields(data, out, **options))
 
 
 @pytest.fixture(
     scope="module", params=[AS_TEXT, AS_INTEGER], ids=["texts", "integers"]
 )
 def id_of(request: pytest.FixtureRequest) -> IdOf:
-    made: IdOf = request.param
-    return made
+    of_place: IdOf = request.param
+    return of_place
 
 
 @pytest.fixture(scope="module")
 def data(id_of: IdOf, tmp_path_factory: pytest.TempPathFactory) -> Path:
     kind = type(id_of(0)).__name__
-    made = lambda folder: write_data(folder, id_of)  # noqa: E731
-    return made_once(tmp_path_factory, f"ways-{kind}", made)
+    return made_once(
+        tmp_path_factory,
+        f"ways-{kind}",
+        lambda folder: write_data(folder, id_of),
+    )
 
 
 @pytest.fixture(scope="module")
@@ -112,8 +115,13 @@ def run(
     id_of: IdOf, data: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Run:
     kind = type(id_of(0)).__name__
-    made = lambda out: train(data, out)  # noqa: E731
-    return Run(made_once(tmp_path_factory, f"run-of-ways-{kind}", made))
+    return Run(
+        made_once(
+            tmp_path_factory,
+            f"run-of-ways-{kind}",
+            lambda out: train(data, out),
+        )
+    )
 
 
 def retrieval_of(run: Run) -> SequenceRetrieval:
@@ -282,7 +290,7 @@ KINDS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("as_id", [str, lambda number: LARGE + number])
+@pytest.mark.parametrize("as_id", [str, LARGE.__add__])
 def test_a_feature_of_a_user_is_the_same_in_all_rows(as_id: IdOf) -> None:
     rows = ROWS.assign(user=ROWS["user"].map(as_id))
     schema = Schema("shop", KINDS, TASKS)
