@@ -16,7 +16,7 @@ from tests.recsys.distribution.command_processes import Ended
 COUNT = 3
 # In turn: meet, act, wait until the last one has died, and go on for long.
 SCRIPT = """
-import os, signal, socket, sys, time
+import fcntl, os, signal, socket, sys, time
 from pathlib import Path
 from recsys.distribution import watcher
 from recsys.distribution.watch import Watch
@@ -26,6 +26,10 @@ watcher.__file__ = os.environ.get("WATCHER", watcher.__file__)
 index, act, lifeline, folder = int(sys.argv[1]), *sys.argv[2:]
 watch = Watch(index, 3)
 
+# The others die as this closes, like a socket of a training, of a number
+# above most others, which the system frees first.
+passed, lifeline = int(lifeline), fcntl.fcntl(int(lifeline), fcntl.F_DUPFD, 500)
+os.close(passed)
 if not index:
     Path(folder, "new").write_text(str(watch.port))
     Path(folder, "new").rename(Path(folder, "port"))
@@ -47,10 +51,12 @@ if act == "silent":
     time.sleep(4)
     os.kill(watch._watcher.pid, signal.SIGCONT)
 if act == "kill":
+    # Takes the system a while to free, after the lifeline.
+    os.posix_fallocate(os.memfd_create("memory"), 0, 1 << 28)
     os.kill(os.getpid(), signal.SIGKILL)
 if act == "raise":
     raise ValueError("own words")
-os.read(int(lifeline), 1)
+os.read(lifeline, 1)
 os.write(2, b"UNAVAILABLE: wall of text")
 if act == "crash":
     os._exit(6)
