@@ -86,8 +86,8 @@ class AdaTT(CGC):
         **kwargs: `name`, `trainable`, `dtype`.
 
     Call arguments:
-        inputs, gate_inputs, training, mask: Those of `CGC`. With no shared
-            experts, a dict of inputs has no `"shared"`.
+        inputs, gate_inputs, training, mask, budget: Those of `CGC`. With no
+            shared experts, a dict of inputs has no `"shared"`.
 
     Returns:
         As `CGC`.
@@ -149,6 +149,10 @@ class AdaTT(CGC):
             for output in self._gate_of
         }
         self._connect()
+
+    @property
+    def _budget_gates(self) -> list[Gate]:
+        return list(self._gate_of.values())
 
     def _groups(self, output: str) -> list[str]:
         return list(self._banks)

@@ -102,6 +102,10 @@ class CGC(GatedLayer):
             routed row, or a dict of them like `inputs`. Defaults to the
             Keras mask of the gate inputs, or of the inputs, where there is
             one. A masked row takes no expert.
+        budget: Experts per row and gate on average, where all gates take it:
+            a number from 1, or a tensor, a scalar or one per row. A gate over
+            fewer experts gives all of them weight. Defaults to the `k` of
+            each gate.
 
     Returns:
         A dict of task name to tensor, and `"shared"` to tensor where there
@@ -300,7 +304,9 @@ class CGC(GatedLayer):
         mask: Structure = None,
         inputs_mask: Structure = None,
         gate_inputs_mask: Structure = None,
+        budget: FloatLike | None = None,
     ) -> dict[str, Tensor]:
+        budgets = self._budgets(budget)
         streams = self._streams(inputs)
         readers = self._readers
         gate_streams = {
@@ -317,7 +323,12 @@ class CGC(GatedLayer):
             self._of_each_reader(inputs_mask),
         )
         weights = self._weigh(
-            self._all_gates, seen, list(self._gate_of), training, masks
+            self._all_gates.of_call(self._gate_list, budgets, training),
+            seen,
+            list(self._gate_of),
+            training,
+            masks,
+            budgets,
         )
         parts = [
             self._split(reader.groups, weight)
@@ -329,7 +340,11 @@ class CGC(GatedLayer):
                 i for i, reader in enumerate(readers) if group in reader.groups
             ]
             combined = self._combine(
-                execution,
+                execution.of_call(
+                    [readers[place].gate for place in places],
+                    [budgets[place] for place in places],
+                    training,
+                ),
                 streams[group],
                 [parts[place][group] for place in places],
                 [masks[place] for place in places],
@@ -341,6 +356,15 @@ class CGC(GatedLayer):
             output: ops.cast(value, self.compute_dtype)
             for output, value in sums.items()
         }
+
+    def _budgets(self, budget: FloatLike | None) -> list[FloatLike | None]:
+        budgets = super()._budgets(budget)
+        if not isinstance(budget, (int, float)):
+            return budgets
+        return [
+            None if of_gate is None else min(budget, gate.num_experts)
+            for of_gate, gate in zip(budgets, self._gate_list, strict=True)
+        ]
 
     def _split(
         self, groups: Sequence[str], weights: Tensor

@@ -34,6 +34,7 @@ from keras_moe.layers.pair_bounds import pair_budget
 from keras_moe.ops._tracing import has_dynamic_shapes
 from keras_moe.ops._tracing import is_traced_by_jax
 from keras_moe.ops._tracing import is_traced_for_export
+from keras_moe.types import FloatLike
 from keras_moe.types import IntegerLike
 from keras_moe.types import Tensor
 
@@ -87,14 +88,14 @@ class Execution:
     def of_call(
         self,
         gates: Sequence[Gate],
-        budget: float | Tensor | None,
+        budgets: Sequence[FloatLike | None],
         training: bool | None,
     ) -> "Execution":
-        """Returns the execution that plans for the budget of one call."""
+        """Returns the execution that plans for the budgets of one call."""
         if not any(gate.takes_budget for gate in gates):
             return self
         planned = copy.copy(self)
-        planned.bounds = self.bounds.planned(gates, budget, training)
+        planned.bounds = self.bounds.planned(gates, budgets, training)
         return planned
 
     def run(

@@ -16,6 +16,7 @@ from keras_moe.layers.routed_rows import routed_mask
 from keras_moe.layers.routing_record import pause_recording
 from keras_moe.layers.routing_record import record
 from keras_moe.types import Config
+from keras_moe.types import FloatLike
 from keras_moe.types import IntegerLike
 from keras_moe.types import Shape
 from keras_moe.types import Tensor
@@ -133,7 +134,7 @@ class GatedLayer(CheckedLayer):
         task_names: Sequence[str],
         training: bool | None,
         masks: Sequence[Tensor | None],
-        budget: float | Tensor | None = None,
+        budgets: Sequence[FloatLike | None],
         inputs: Tensor | None = None,
     ) -> list[Tensor]:
         """Returns each task's weights `(..., n)`, and records them.
@@ -145,21 +146,20 @@ class GatedLayer(CheckedLayer):
                 fewer names than gates, the last gates are not recorded.
             training: Boolean, for the gates.
             masks: Each task's mask of what is routed, or `None`.
-            budget: Experts per row on average, for gates that take it.
+            budgets: What `_budgets` returns.
             inputs: What the experts compute on, to be recorded.
         """
-        given = {} if budget is None else {"budget": budget}
         rank = self._routed_rank([x.shape for x in gate_inputs])
         leading = ops.shape(gate_inputs[0])[:rank]
         weights = [
             _weights_of_all(
                 gate,
-                gate(x, training=training, mask=mask, **given),
+                gate(x, training=training, mask=mask, **_given(budget)),
                 leading,
                 mask,
             )
-            for gate, x, mask in zip(
-                self._gate_list, gate_inputs, masks, strict=True
+            for gate, x, mask, budget in zip(
+                self._gate_list, gate_inputs, masks, budgets, strict=True
             )
         ]
         weights = execution.bounds.limit(weights, training)
@@ -172,6 +172,27 @@ class GatedLayer(CheckedLayer):
             inputs,
         )
         return weights
+
+    @property
+    def _budget_gates(self) -> list[Gate]:
+        """The gates that have to take a budget where a call has one."""
+        return self._gate_list
+
+    def _budgets(self, budget: FloatLike | None) -> list[FloatLike | None]:
+        """The budget of each gate in a call with that of the layer."""
+        fixed_gates = [
+            gate for gate in self._budget_gates if not gate.takes_budget
+        ]
+        if budget is not None and fixed_gates:
+            raise ValueError(
+                "`budget` must be None with a gate that takes none: a "
+                "BudgetGate with `k` does. "
+                f"Received: budget={budget!r}, gates "
+                f"{[f'{type(g).__name__} {g.name}' for g in fixed_gates]}"
+            )
+        return [
+            budget if gate.takes_budget else None for gate in self._gate_list
+        ]
 
     def _combine(
         self,
@@ -221,6 +242,10 @@ class GatedLayer(CheckedLayer):
         config = super().get_config()
         config.pop("autocast", None)
         return {**config, "execution": self.execution}
+
+
+def _given(budget: FloatLike | None) -> dict[str, FloatLike]:
+    return {} if budget is None else {"budget": budget}
 
 
 def as_experts(

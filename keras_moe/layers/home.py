@@ -13,6 +13,7 @@ from keras_moe.layers.routing_record import record_routing
 from keras_moe.layers.shared_parts import restored
 from keras_moe.layers.shared_parts import restoring
 from keras_moe.types import Config
+from keras_moe.types import FloatLike
 from keras_moe.types import Shape
 from keras_moe.types import Structure
 from keras_moe.types import Tensor
@@ -49,6 +50,8 @@ class HoME(CheckedLayer):
         training: Boolean.
         mask: Boolean tensor, false for padding, with one entry for every
             routed row. Defaults to the inputs' Keras mask, if any.
+        budget: Experts per row and gate on average, self gates included, on
+            both levels, as in `CGC`.
 
     Returns:
         A dict of task name to tensor `(..., *outputs)`, of the layer's compute
@@ -120,6 +123,7 @@ class HoME(CheckedLayer):
         mask: Tensor | None = None,
         inputs_mask: Tensor | None = None,
         gate_inputs_mask: Tensor | None = None,
+        budget: FloatLike | None = None,
     ) -> dict[str, Tensor]:
         with record_routing() as records:
             outputs = self.groups(
@@ -130,6 +134,7 @@ class HoME(CheckedLayer):
                 # Keras names a mask after its argument where there are several.
                 inputs_mask=inputs_mask,
                 gate_inputs_mask=gate_inputs_mask,
+                budget=budget,
             )
         for routing in records:
             self._record(routing)
@@ -147,6 +152,7 @@ class HoME(CheckedLayer):
                 mask=mask,
                 inputs_mask=inputs_mask,
                 gate_inputs_mask=gate_inputs_mask,
+                budget=budget,
             ).items()
         }
 

@@ -77,7 +77,7 @@ class Mixture(GatedLayer):
         budget: float | Tensor | None,
     ) -> list[Tensor]:
         """Returns each task's combination of the experts' outputs."""
-        self._check_budget(budget)
+        budgets = self._budgets(budget)
         num_tasks = len(gate_inputs)
         masks = self._routed_masks(
             [inputs],
@@ -86,14 +86,14 @@ class Mixture(GatedLayer):
             gate_masks,
             [inputs_mask] * num_tasks,
         )
-        execution = self._execution.of_call(self._gate_list, budget, training)
+        execution = self._execution.of_call(self._gate_list, budgets, training)
         weights = self._weigh(
             execution,
             gate_inputs,
             task_names,
             training,
             masks,
-            budget,
+            budgets,
             inputs,
         )
         outputs = self._combine(execution, inputs, weights, masks, training)
@@ -104,18 +104,6 @@ class Mixture(GatedLayer):
             )
             outputs = [a + b for a, b in zip(outputs, shared, strict=True)]
         return [ops.cast(output, self.compute_dtype) for output in outputs]
-
-    def _check_budget(self, budget: float | Tensor | None) -> None:
-        fixed_gates = [
-            gate for gate in self._gate_list if not gate.takes_budget
-        ]
-        if budget is not None and fixed_gates:
-            raise ValueError(
-                "`budget` must be None with a gate that takes none: a "
-                "BudgetGate with `k` does. "
-                f"Received: budget={budget!r}, gates "
-                f"{[f'{type(g).__name__} {g.name}' for g in fixed_gates]}"
-            )
 
     def _task_output_shape(
         self, inputs_shape: Shape, gate_shapes: Sequence[Shape]

@@ -12,6 +12,7 @@ from keras_moe.ops._debugging import checks_values
 from keras_moe.ops._debugging import require
 from keras_moe.ops._tracing import has_dynamic_shapes
 from keras_moe.ops.top_k import keep_largest
+from keras_moe.types import FloatLike
 from keras_moe.types import IntegerLike
 from keras_moe.types import Tensor
 
@@ -46,9 +47,10 @@ class PlannedGate:
 
 def planned_gate(
     gate: Gate,
-    budget: float | Tensor | None,
+    budget: FloatLike | None,
     training: bool | None,
     num_gates: int,
+    num_experts: int,
 ) -> Gate | PlannedGate:
     """Returns the gate as execution is to see it in a call with a budget.
 
@@ -57,11 +59,13 @@ def planned_gate(
         budget: The budget of the call, or `None`.
         training: Boolean of the call.
         num_gates: How many gates share the experts.
+        num_experts: Experts that they share, maybe not all that it weighs.
     """
     experts = gate.planned_experts(budget, training, num_gates)
     if experts is None:
         return gate
-    return PlannedGate(gate.name, experts, gate.synchronized)
+    most = min(experts, num_experts)
+    return PlannedGate(gate.name, most, gate.synchronized)
 
 
 @dataclass(frozen=True)
@@ -81,15 +85,17 @@ class PairBounds:
     def planned(
         self,
         gates: Sequence[Gate],
-        budget: float | Tensor | None,
+        budgets: Sequence[FloatLike | None],
         training: bool | None,
     ) -> "PairBounds":
-        """Returns the bounds of one call, for its budget."""
+        """Returns the bounds of one call, for each gate's budget."""
         return replace(
             self,
             gates=[
-                planned_gate(gate, budget, training, len(gates))
-                for gate in gates
+                planned_gate(
+                    gate, budget, training, len(gates), self.num_experts
+                )
+                for gate, budget in zip(gates, budgets, strict=True)
             ],
         )
 

@@ -8,6 +8,7 @@ from keras_moe.layers.checked_layer import CheckedLayer
 from keras_moe.layers.shared_parts import restored
 from keras_moe.layers.shared_parts import restoring
 from keras_moe.types import Config
+from keras_moe.types import FloatLike
 from keras_moe.types import Shape
 from keras_moe.types import Structure
 from keras_moe.types import Tensor
@@ -40,6 +41,8 @@ class PLE(CheckedLayer):
         training: Boolean.
         mask: Boolean tensor, false for padding, with one entry for every
             routed row. Defaults to the inputs' Keras mask, if any.
+        budget: Experts per row and gate on average, on every level, as in
+            `CGC`.
 
     Returns:
         A dict of task name to tensor `(..., *outputs)`, `outputs` being the
@@ -104,6 +107,7 @@ class PLE(CheckedLayer):
         mask: Structure = None,
         inputs_mask: Structure = None,
         gate_inputs_mask: Structure = None,
+        budget: FloatLike | None = None,
     ) -> dict[str, Tensor]:
         streams = inputs
         for level in self.levels:
@@ -115,6 +119,7 @@ class PLE(CheckedLayer):
                 # Keras names a mask after its argument where there are several.
                 inputs_mask=inputs_mask,
                 gate_inputs_mask=gate_inputs_mask,
+                budget=budget,
             )
             inputs_mask = level.compute_mask(streams, inputs_mask)
             if mask is not None:

@@ -38,7 +38,7 @@ class STEM(CGC):
     Call arguments:
         inputs: Dict with a tensor `(..., *features)`, all of one shape, for
             each task, `x_t`, and for `"shared"`, `x_s`; or one tensor for all.
-        gate_inputs, training, mask: Those of `CGC`.
+        gate_inputs, training, mask, budget: Those of `CGC`.
 
     Returns:
         As `CGC`.

@@ -2,7 +2,11 @@
 
 import keras
 
+from keras_moe.layers import CGC
+from keras_moe.layers import PLE
+from keras_moe.layers import AdaTT
 from keras_moe.layers import Gate
+from keras_moe.layers import HoME
 from keras_moe.layers import MMoE
 from keras_moe.layers import MoE
 from recsys.models.multi_task_model import MultiTaskModel
@@ -52,7 +56,7 @@ def check_budget(model: MultiTaskModel, budget: float | None) -> None:
     if own_budget(model) is None:
         raise ValueError(
             "`budget` must be left out: only a model trained with "
-            "gate='budget' and the architecture mmoe or moe takes one. "
+            "gate='budget' takes one. "
             f"Received: budget={budget!r}"
         )
     most = _most(model)
@@ -64,15 +68,25 @@ def check_budget(model: MultiTaskModel, budget: float | None) -> None:
 
 
 def _most(model: MultiTaskModel) -> int:
-    return _gates(model.mixture)[0].num_experts
+    return max(gate.num_experts for gate in _gates(model.mixture))
 
 
 def _gates(mixture: keras.layers.Layer) -> list[Gate]:
-    """The gates of a mixture that hands a budget on; of others, none."""
-    if isinstance(mixture, SharedTower):
-        return _gates(mixture.layer)
-    if isinstance(mixture, MoE):
-        return [mixture.gate]
-    if isinstance(mixture, MMoE) and isinstance(mixture.gates, dict):
-        return list(mixture.gates.values())
+    """The gates that a mixture passes a budget to, the task's gates first."""
+    match mixture:
+        case SharedTower():
+            return _gates(mixture.layer)
+        case PLE():
+            return [gate for level in mixture.levels for gate in _gates(level)]
+        case HoME():
+            return _gates(mixture.groups) + _gates(mixture.tasks)
+        case MoE():
+            return [mixture.gate]
+        case MMoE() if isinstance(mixture.gates, dict):
+            return list(mixture.gates.values())
+        case CGC():
+            shared = [mixture.shared_gate] if mixture.shared_gate else []
+            # The weights of an AdaTT's own experts are not routed.
+            own = {} if isinstance(mixture, AdaTT) else mixture.self_gates
+            return [*mixture.gates.values(), *shared, *own.values()]
     return []

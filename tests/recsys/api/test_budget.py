@@ -134,7 +134,11 @@ def test_refuses_a_budget_of_another_gate(run: Path, data: Path) -> None:
     ("changes", "budget"),
     [
         ({"architecture": "moe"}, 2.0),
-        ({"architecture": "cgc"}, None),
+        ({"architecture": "cgc"}, 2.0),
+        ({"architecture": "ple"}, 2.0),
+        ({"architecture": "home"}, 2.0),
+        ({"architecture": "adatt"}, 2.0),
+        ({"architecture": "stem"}, 2.0),
         ({"gate": "budget+", "search_epochs": 1}, None),
         ({"gate_options": {"mass": 0.9}}, None),
         ({"gate_options": {"inner": "top-k"}}, 2.0),
@@ -266,6 +270,22 @@ def test_an_export_with_fewer_experts_takes_a_budget(
         content = {"instances": [{"user": 1}] * 4, "budget": budget}
         for row in client.predict(content).json()["predictions"]:
             assert np.count_nonzero(row["watch/experts"]) == budget
+
+
+@exported
+def test_an_export_of_levels_takes_a_budget(
+    settings: Callable[..., dict[str, Any]], tmp_path: Path
+) -> None:
+    fields = {"gate": "budget", "k": 2, "epochs": 1, "architecture": "home"}
+    recsys.train(settings(tmp_path / "run", **fields))
+    recsys.export(
+        tmp_path / "run", tmp_path / "m", format="onnx", expert_weights=True
+    )
+    client = Client.of(tmp_path / "m", name="m")
+    content = {"instances": [{"user": 1}] * 4, "budget": 1}
+    for row in client.predict(content).json()["predictions"]:
+        # One expert on each of two levels.
+        assert np.count_nonzero(row["watch/experts"]) == 2
 
 
 @exported
