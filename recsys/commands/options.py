@@ -59,7 +59,8 @@ _FIELDS = {
     ),
     "Sequence tower, for retrieval": (
         *("tower", "tower_width", "tower_blocks", "tower_heads"),
-        *("tower_dropout", "tower_gate", "tower_experts", "tower_k"),
+        *("tower_dropout", "tower_id_dropout"),
+        *("tower_gate", "tower_experts", "tower_k"),
         *("tower_temperature", "tower_spectral", "tower_tokens"),
         "tower_precision",
         *("tower_learning_rate", "tower_weight_decay", "tower_epochs"),

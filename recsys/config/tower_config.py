@@ -52,6 +52,11 @@ class TowerConfig:
     tower_dropout: Share = 0.2
     """Dropout rate of the tower's inputs and of each layer's outputs."""
 
+    tower_id_dropout: Share = 0.3
+    """Share of items that each step of the tower's training sees by their
+    features alone, as items without a row. No effect without features of
+    items."""
+
     tower_gate: Annotated[Text, one_of(TOWER_GATES)] | None = None
     """Gate of mixtures of experts over positions, such as top-k, which replace
     the blocks' dense feed-forward layers; of the transformer, which is the

@@ -75,6 +75,7 @@ def create_sequence_retrieval(
         user_widths,
         config.tower_width,
         config.tower_temperature,
+        config.tower_id_dropout,
         config.retrieval_label,
         alone=not config.trains_tasks,
     )

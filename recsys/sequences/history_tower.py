@@ -66,7 +66,8 @@ class HistoryTower(keras.layers.Layer):
         first = ops.arange(ops.shape(history)[1]) == 0
         empty = ops.logical_not(ops.any(history >= 0, axis=1, keepdims=True))
         history = ops.where(ops.logical_and(empty, first), 0, history)
-        vectors = self.queries(history, user, training)
+        catalogue = self.items.catalogue()
+        vectors = self.queries(history, catalogue, user, training)
         places = ops.arange(ops.shape(history)[1])
         last = ops.max(  # (B,)
             ops.where(history >= 0, places, ops.zeros_like(places)), axis=1
@@ -77,6 +78,7 @@ class HistoryTower(keras.layers.Layer):
     def queries(
         self,
         history: Tensor,
+        catalogue: Tensor,
         user: Mapping[str, Tensor] = {},
         training: bool | None = None,
     ) -> Tensor:
@@ -84,12 +86,12 @@ class HistoryTower(keras.layers.Layer):
 
         Args:
             history: As that of a call.
+            catalogue: Tensor `(num_items + 1, D)`, the vectors that it
+                consists of.
             user: As that of a call.
             training: Boolean.
         """
-        vectors = ops.take(
-            self.items.catalogue(), ops.maximum(history, 0), axis=0
-        )
+        vectors = ops.take(catalogue, ops.maximum(history, 0), axis=0)
         if not self.items.unit:
             vectors = vectors * self.items.dim**0.5
         if self.users is not None:

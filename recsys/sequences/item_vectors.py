@@ -28,6 +28,10 @@ class ItemVectors(FeatureVectors):
         widths: For each feature with a vector, its width.
         unit: Boolean, whether what is looked for has length 1. Defaults to
             `False`.
+        id_dropout: Float in `[0, 1)`, the share of items that each training
+            step sees as one without a row: with the vector of the unknown
+            item in place of its own. No effect without features. Defaults to
+            0.
         **kwargs: `name`, `trainable`, `dtype`.
 
     Attributes:
@@ -47,6 +51,10 @@ class ItemVectors(FeatureVectors):
     >>> layer.build({"film": (None,), "genres": (None, 3)})
     >>> tuple(layer(films).shape)
     (1, 4)
+
+    References:
+        Volkovs, Yu, Poutanen. DropoutNet: Addressing Cold Start in
+        Recommender Systems. NIPS 2017, for the dropout of ids.
     """
 
     def __init__(
@@ -57,12 +65,17 @@ class ItemVectors(FeatureVectors):
         num_ids: Mapping[str, int] = {},
         widths: Mapping[str, int] = {},
         unit: bool = False,
+        id_dropout: float = 0.0,
         **kwargs: object,
     ) -> None:
         super().__init__(dim, num_ids, widths, **kwargs)
         self.num_items = num_items
         self.item = item
         self.unit = unit
+        self.id_dropout = id_dropout
+        self._seed_generator: keras.random.SeedGenerator | None = None
+        if id_dropout and (num_ids or widths):
+            self._seed_generator = keras.random.SeedGenerator()
 
     def build(self, inputs_shape: Mapping[str, Shape]) -> None:
         """Builds the tables.
@@ -88,9 +101,19 @@ class ItemVectors(FeatureVectors):
         vectors = ops.take(self.own, inputs[self.item], axis=0)
         return self.looked_for(vectors + self.added(inputs))
 
-    def catalogue(self) -> Tensor:
-        """Returns what histories consist of, `(num_items + 1, D)`."""
-        return self.own + self.added(self.known)
+    def catalogue(self, training: bool | None = None) -> Tensor:
+        """Returns what histories consist of, `(num_items + 1, D)`.
+
+        Args:
+            training: Boolean; only then are ids dropped.
+        """
+        own = ops.convert_to_tensor(self.own)
+        if training and self._seed_generator is not None:
+            draws = keras.random.uniform(
+                (self.num_items + 1, 1), seed=self._seed_generator
+            )
+            own = ops.where(draws < self.id_dropout, own[:1], own)
+        return own + self.added(self.known)
 
     def looked_for(self, vectors: Tensor) -> Tensor:
         """Returns what scores are the dot product with.
@@ -115,4 +138,5 @@ class ItemVectors(FeatureVectors):
             "num_items": self.num_items,
             "item": self.item,
             "unit": self.unit,
+            "id_dropout": self.id_dropout,
         }

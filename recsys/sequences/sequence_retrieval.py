@@ -47,6 +47,7 @@ class SequenceRetrieval(Retrieval):
         dim: Integer, width of the vectors. Defaults to 128.
         temperature: Float, what the cosine of query and item is divided by;
             scores are dot products with `None` (default).
+        id_dropout: As that of `ItemVectors`. Defaults to 0.
         label: As that of `Retrieval`.
         alone: As that of `Retrieval`.
         **kwargs: `name`, `trainable`, `dtype`.
@@ -71,13 +72,21 @@ class SequenceRetrieval(Retrieval):
         user_widths: Mapping[str, int] = {},
         dim: int = 128,
         temperature: float | None = None,
+        id_dropout: float = 0.0,
         label: str | None = None,
         alone: bool = False,
         **kwargs: Any,
     ) -> None:
         unit = temperature is not None
         items = ItemVectors(
-            num_items, dim, item, num_ids, widths, unit, name="items"
+            num_items,
+            dim,
+            item,
+            num_ids,
+            widths,
+            unit,
+            id_dropout,
+            name="items",
         )
         users = None
         if num_user_ids or user_widths:
@@ -105,6 +114,7 @@ class SequenceRetrieval(Retrieval):
         self.user_widths = dict(user_widths)
         self.user_features = [*self.num_user_ids, *self.user_widths]
         self.temperature = temperature
+        self.id_dropout = id_dropout
 
     def _build_towers(self, queries_shape: Shape, items_shape: Shape) -> None:
         shapes = {
@@ -146,8 +156,9 @@ class SequenceRetrieval(Retrieval):
             dtype: That of the products of queries and items. Defaults to
                 `"float32"`.
         """
-        queries = self.query_tower.queries(items, user, training)
-        vectors = self.item_tower.looked_for(self.item_tower.catalogue()[1:])
+        catalogue = self.item_tower.catalogue(training)
+        queries = self.query_tower.queries(items, catalogue, user, training)
+        vectors = self.item_tower.looked_for(catalogue[1:])
         # (B, T, ...) to (B T, ...).
         queries = ops.reshape(queries, (-1, self.dim))
         targets = ops.reshape(targets, (-1,))
@@ -173,6 +184,7 @@ class SequenceRetrieval(Retrieval):
             "num_user_ids": self.num_user_ids,
             "user_widths": self.user_widths,
             "temperature": self.temperature,
+            "id_dropout": self.id_dropout,
             "alone": self.alone,
         }
 

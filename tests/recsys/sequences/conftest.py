@@ -90,6 +90,7 @@ def fields(data: Path, out: Path, **given: Any) -> dict[str, Any]:
         "tower_width": 16,
         "tower_blocks": 1,
         "tower_dropout": 0.0,
+        "tower_id_dropout": 0.0,
         "tower_learning_rate": 0.02,
         "tower_tokens": 100,
         "tower_epochs": 4,

@@ -45,6 +45,13 @@ def array(tensor: Any) -> Any:
     return ops.convert_to_numpy(tensor)
 
 
+def queries_of(layer: Any, history: Any, user: Any) -> Any:
+    """What the tower of a retrieval has after each position."""
+    catalogue = layer.item_tower.catalogue()
+    history = ops.convert_to_tensor(history)
+    return array(layer.query_tower.queries(history, catalogue, user))
+
+
 @pytest.mark.traced_once("tensorflow")
 def test_an_item_is_its_own_vector_and_what_its_features_add() -> None:
     layer: ItemVectors = retrieval().item_tower
@@ -67,6 +74,30 @@ def test_the_catalogue_is_of_the_features_it_was_filled_with() -> None:
     )
 
 
+def test_a_training_step_drops_ids_of_items_with_features() -> None:
+    layer = retrieval(id_dropout=0.5).item_tower
+    own = array(layer.own)
+    added = array(layer.catalogue()) - own
+    dropped = np.zeros(NUM_ITEMS + 1)
+    for _ in range(40):
+        vectors = array(layer.catalogue(training=True)) - added
+        is_dropped = np.isclose(vectors, own[0], atol=1e-5).all(axis=1)
+        is_own = np.isclose(vectors, own, atol=1e-5).all(axis=1)
+        np.testing.assert_array_equal(is_dropped[1:], ~is_own[1:])
+        dropped += is_dropped
+    # Each item in some steps; 140 of 280 are expected, with an error of 8.
+    assert (dropped[1:] > 0).all()
+    assert 100 < dropped[1:].sum() < 180
+
+
+def test_no_id_is_dropped_without_features() -> None:
+    layer = ItemVectors(NUM_ITEMS, DIM, "film", id_dropout=0.9)
+    layer.build({"film": (None,)})
+    np.testing.assert_array_equal(
+        array(layer.catalogue(training=True)), array(layer.own)
+    )
+
+
 @pytest.mark.traced_once("tensorflow")
 @pytest.mark.parametrize("temperature", [None, 0.05])
 def test_a_query_is_that_of_the_last_item_however_long_the_padding(
@@ -79,7 +110,7 @@ def test_a_query_is_that_of_the_last_item_however_long_the_padding(
     np.testing.assert_allclose(received[:1], alone, rtol=1e-4, atol=1e-5)
     room = np.pad(history, [[0, 0], [0, 1]], constant_values=-1)
     np.testing.assert_allclose(array(tower(room)), received, rtol=1e-4)
-    places = array(tower.queries(ops.convert_to_tensor(history)))
+    places = queries_of(retrieval(temperature), history, {})
     np.testing.assert_allclose(received[0], places[0, 2], rtol=1e-4)
     np.testing.assert_allclose(received[1], places[1, 4], rtol=1e-4)
     if temperature is not None:
@@ -126,8 +157,8 @@ def test_features_of_a_user_are_added_to_each_position() -> None:
     vectors = array(layer.item_tower.catalogue())[np.maximum(history, 0)]
     inputs = (vectors * DIM**0.5 + expected[:, None]).astype("float32")
     of_tower = array(layer.tower(inputs, mask=history >= 0))
-    queries = layer.query_tower.queries(ops.convert_to_tensor(history), USER)
-    np.testing.assert_allclose(array(queries), of_tower, rtol=1e-4, atol=1e-5)
+    queries = queries_of(layer, history, USER)
+    np.testing.assert_allclose(queries, of_tower, rtol=1e-4, atol=1e-5)
     received = array(layer.query_tower(history, USER))
     np.testing.assert_allclose(received[0], of_tower[0, 1], rtol=1e-4)
     np.testing.assert_allclose(received[1], of_tower[1, 2], rtol=1e-4)
@@ -152,7 +183,7 @@ def test_the_loss_is_the_softmax_over_all_items_at_each_position(
     layer = retrieval(temperature)
     items = np.array([[3, 5, 1, -1, -1], [-1] * 5, [2, 0, 4, 6, 7]], np.int32)
     targets = np.array([[5, 1, 0, 0, 0], [0] * 5, [3, 4, 6, 7, 1]], np.int32)
-    queries = array(layer.query_tower.queries(ops.convert_to_tensor(items)))
+    queries = queries_of(layer, items, {})
     vectors = array(layer.item_tower.looked_for(layer.item_tower.catalogue()))
     losses = []
     for row, place in zip(*np.nonzero(targets), strict=True):
