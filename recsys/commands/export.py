@@ -51,7 +51,8 @@ def export(
         str,
         typer.Option(
             help="Index of two stages: brute-force, hnsw or ivf (extra faiss, "
-            "for recsys serve), tfrs or scann (extra tfrs)."
+            "for recsys serve), tfrs or scann (extra tfrs); with --format "
+            "onnx, brute-force."
         ),
     ] = "brute-force",
     recall: Annotated[
@@ -81,7 +82,7 @@ def export(
         str,
         typer.Option(
             help="Embedding tables: float32, float16 (half the size) or int8 "
-            "(a quarter)."
+            "(a quarter); float32 for two stages with --format onnx."
         ),
     ] = "float32",
 ) -> None:
@@ -104,6 +105,7 @@ def export(
             rerank,
             diversity,
             expert_weights=expert_weights,
+            format=format,
         )
         _print_cost(folder)
         print(f"Two stages written to {folder}, and verified without Keras")

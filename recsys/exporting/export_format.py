@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from recsys.exporting.served_ranker import ServedRanker
+    from recsys.exporting.two_stage import TwoStage
 
 Arrays = Mapping[str, "np.ndarray"]
 
@@ -52,6 +53,29 @@ class ExportFormat:
             served: What to write; its weights are those under `backend`.
             folder: Where to write, not there yet. It becomes visible to others
                 only once it has been checked.
+        """
+        raise NotImplementedError
+
+    def check_two_stages(self, index: str, tables: str) -> None:
+        """Checks that two stages can be written so.
+
+        Args:
+            index: One of `recsys.exporting.item_index.INDEXES`.
+            tables: One of `recsys.models.compact_rows.TABLE_TYPES`.
+
+        Raises:
+            ValueError: They cannot; the message names the argument.
+        """
+
+    def write_two_stages(self, model: "TwoStage", folder: Path) -> None:
+        """Writes retrieval and ranking as one model, under `backend`.
+
+        Args:
+            model: What to write; it says what the inputs and outputs are.
+            folder: Where to write, not there yet.
+
+        Raises:
+            ExportError: Something of the model cannot be written so.
         """
         raise NotImplementedError
 
