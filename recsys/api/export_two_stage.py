@@ -102,7 +102,7 @@ def export_two_stage(
         expert_weights: Whether the model also returns, as `"<task>/experts"`,
             how much each expert weighs for each item. Defaults to `False`.
         format: `"tf_saved_model"` (default) or `"onnx"`, a file for
-            onnxruntime: of brute force, with tables of float32.
+            onnxruntime, of brute force alone.
 
     Returns:
         The folder of the model. `assets.extra/two_stage.json` in it has what
@@ -132,7 +132,7 @@ def export_two_stage(
             f"{candidates}. Received: top={top}"
         )
     check_choice("index", index, INDEXES)
-    form.check_two_stages(index, tables)
+    form.check_index(index)
     if not 0 < recall <= 1:
         raise ValueError(
             f"`recall` must be above 0 and at most 1. Received: recall={recall}"

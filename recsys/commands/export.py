@@ -82,7 +82,7 @@ def export(
         str,
         typer.Option(
             help="Embedding tables: float32, float16 (half the size) or int8 "
-            "(a quarter); float32 for two stages with --format onnx."
+            "(a quarter)."
         ),
     ] = "float32",
 ) -> None:

@@ -56,15 +56,14 @@ class ExportFormat:
         """
         raise NotImplementedError
 
-    def check_two_stages(self, index: str, tables: str) -> None:
-        """Checks that two stages can be written so.
+    def check_index(self, index: str) -> None:
+        """Checks that two stages with such an index can be written.
 
         Args:
             index: One of `recsys.exporting.item_index.INDEXES`.
-            tables: One of `recsys.models.compact_rows.TABLE_TYPES`.
 
         Raises:
-            ValueError: They cannot; the message names the argument.
+            ValueError: They cannot.
         """
 
     def write_two_stages(self, model: "TwoStage", folder: Path) -> None:

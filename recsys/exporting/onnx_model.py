@@ -10,7 +10,6 @@ from recsys.exporting.onnx_file import OnnxFile
 from recsys.exporting.onnx_file import check_onnx
 from recsys.exporting.onnx_inputs import OnnxInputs
 from recsys.exporting.signature import Input
-from recsys.models.compact_rows import FLOAT32
 from recsys.serving.onnx_runner import FILE
 from recsys.serving.two_stage_runner import BRUTE_FORCE
 
@@ -63,16 +62,12 @@ class OnnxFormat(ExportFormat):
             folder
         )
 
-    def check_two_stages(self, index: str, tables: str) -> None:
-        for name, expected, received in (
-            ("index", BRUTE_FORCE, index),
-            ("tables", FLOAT32, tables),
-        ):
-            if received != expected:
-                raise ValueError(
-                    f"`{name}` must be {expected!r} for two stages with "
-                    f"format='onnx'. Received: {name}={received!r}"
-                )
+    def check_index(self, index: str) -> None:
+        if index != BRUTE_FORCE:
+            raise ValueError(
+                f"`index` must be {BRUTE_FORCE!r} with format='onnx'. "
+                f"Received: index={index!r}"
+            )
 
     def write_two_stages(self, model: "TwoStage", folder: Path) -> None:
         from recsys.exporting.two_stage_onnx import write_onnx

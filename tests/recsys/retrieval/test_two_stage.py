@@ -292,11 +292,7 @@ def test_a_score_that_is_no_formula(
         ({"format": "tflite"}, "one of tf_saved_model, onnx.*'tflite'"),
         (
             {"format": "onnx", "index": "ivf"},
-            "`index` must be 'brute-force' for .* format='onnx'.*index='ivf'",
-        ),
-        (
-            {"format": "onnx", "tables": "int8"},
-            "`tables` must be 'float32' for .* format='onnx'.*tables='int8'",
+            "`index` must be 'brute-force' with format='onnx'.*index='ivf'",
         ),
     ],
 )

@@ -7,6 +7,7 @@ from typing import Any
 
 import keras
 import numpy as np
+import onnx
 import pytest
 
 from recsys.api.export_two_stage import export_two_stage
@@ -164,6 +165,30 @@ def test_it_is_served_without_tensorflow(folder: Path, ids: IdKinds) -> None:
         missing = {"user": np.array([-(2**63)])}
     expected = FORMAT.load(folder)(missing)["item"].tolist()
     assert process.stdout.strip() == str(expected)
+
+
+def test_vectors_in_fewer_bytes(
+    retrieving_run: Path,
+    ids: IdKinds,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """They are searched a block at a time, of which the last has less."""
+    monkeypatch.setattr("recsys.exporting.item_index._BLOCK", 8)
+    tables, kind = ("float16", "FLOAT16") if ids.texts else ("int8", "INT8")
+    served = export_two_stage(  # It is verified.
+        *(retrieving_run, tmp_path / "compact"),
+        *(SCORE, 4, 12),
+        tables=tables,
+        format="onnx",
+    )
+    vectors = Run(retrieving_run).load_two_tower().retrieval.vectors
+    held = [
+        [*tensor.dims]
+        for tensor in onnx.load(served / "model.onnx").graph.initializer
+        if tensor.data_type == onnx.TensorProto.DataType.Value(kind)
+    ]
+    assert [4, 8, vectors.shape[1]] in held
 
 
 def test_lists_are_reranked(
