@@ -3,6 +3,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from recsys.errors import ExportError
 from recsys.serving.formats import known_format
 
 if TYPE_CHECKING:
@@ -74,9 +75,13 @@ class ExportFormat:
             folder: Where to write, not there yet.
 
         Raises:
-            ExportError: Something of the model cannot be written so.
+            ExportError: Something of the model cannot be written so, or the
+                format has no two stages.
         """
-        raise NotImplementedError
+        raise ExportError(
+            "`format` must be one that two stages can be written in. "
+            f"Received: format={self.name!r}"
+        )
 
     def load(self, folder: Path) -> "Callable[[Arrays], dict[str, np.ndarray]]":
         """Loads what `write` wrote where Keras cannot be imported.

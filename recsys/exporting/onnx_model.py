@@ -35,7 +35,8 @@ class OnnxFormat(ExportFormat):
     depend on values. By hand is what tf2onnx does not know: the look-ups and
     texts of the raw features (`FittedFeature.encode_onnx`), the sum over
     the experts of a row (`recsys.exporting.onnx_sparse_matmul`), and matrix
-    products that also work for no row (`recsys.exporting.onnx_einsum`).
+    products that also work for no row (`recsys.exporting.onnx_einsum`). Of
+    two stages, the ids of items are, too (`recsys.exporting.two_stage_onnx`).
     """
 
     def write(self, served: "ServedRanker", folder: Path) -> None:

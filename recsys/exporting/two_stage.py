@@ -33,13 +33,14 @@ _QUERIES = 256  # To measure it with.
 
 @dataclass(frozen=True, eq=False)
 class TwoStage:
-    """A SavedModel that retrieves items and ranks them, in one call.
+    """A model that retrieves items and ranks them, in one call.
 
-    Its signature `serving_default` takes the features of a query by name, as
-    `recsys.exporting.saved_model` does, and as `"seen"` the ids of items that
-    are not to be recommended, `(batch, any)`: `""`, or -2**63 among integers,
-    is behind the end of a short list, and an unknown id excludes nothing. An
-    input may be left out: a feature is missing then, and nothing was seen.
+    A SavedModel, by its signature `serving_default`, or an ONNX file takes the
+    features of a query by name, as `recsys.exporting.saved_model` does, and as
+    `"seen"` the ids of items that are not to be recommended, `(batch, any)`:
+    `""`, or -2**63 among integers, is behind the end of a short list, and an
+    unknown id excludes nothing. An input may be left out: a feature is missing
+    then, and nothing was seen.
 
     It returns `(batch, top)`, the best first, or in the order of `rerank`:
     `"item"`, the ids; `"score"`, the formula's value; each task's predictions
@@ -49,7 +50,7 @@ class TwoStage:
     float32 comes with that score, too. With `expert_weights` there is
     `"<task>/experts"`, `(batch, top, n)`, as a ranker has it.
 
-    `assets.extra` holds requests that a server warms up with.
+    `assets.extra` of a SavedModel holds requests that a server warms up with.
 
     What goes with an index of faiss has two more signatures, those that
     `recsys.serving.two_stage_runner` searches between, and searches the whole

@@ -111,10 +111,12 @@ class TwoStageModel:
 
     @property
     def num_bytes(self) -> int:
-        """Bytes of the weights, and of the items' vectors."""
+        """Bytes of the weights, and of the items' vectors, with brute force."""
         import tensorflow as tf
 
         variables = tf.nest.flatten(self.resources)
+        if self._vectors is not None:  # They are held twice.
+            variables += self._index.variables
         return sum(
             variable.dtype.size * variable.shape.num_elements()
             for variable in variables

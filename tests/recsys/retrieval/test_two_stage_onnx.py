@@ -191,6 +191,23 @@ def test_vectors_in_fewer_bytes(
     assert [4, 8, vectors.shape[1]] in held
 
 
+def test_a_model_beyond_the_limit_of_a_file_is_refused(
+    retrieving_run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ranker = Run(retrieving_run).load_two_tower()
+    size = {}
+    for score in ("watch", "watch + retrieval"):  # Which has vectors again.
+        formula = Formula(score, ["watch", "retrieval"])
+        model = TwoStage(ranker, formula, 4, 12)
+        size[score] = model.create_model().num_bytes
+    least, most = size.values()
+    assert most == least + ranker.retrieval.vectors.nbytes
+    monkeypatch.setattr("recsys.exporting.onnx_file._MOST_BYTES", least)
+    with pytest.raises(ExportError, match=f"at most 2 GiB.*{most:,} bytes"):
+        FORMAT.write_two_stages(model, tmp_path / "large")
+    assert not (tmp_path / "large").exists()
+
+
 def test_lists_are_reranked(
     retrieving_run: Path, ids: IdKinds, tmp_path: Path
 ) -> None:
