@@ -106,11 +106,12 @@ def write_model(
     rerank: str | None = None,
 ) -> None:
     from recsys.exporting.two_stage import TwoStage
+    from recsys.exporting.two_stage_saved_model import write_saved_model
     from recsys.retrieval.formula import Formula
 
     formula = Formula(SCORE, ["watch", "rating"])
     model = TwoStage(ranker, formula, TOP, CANDIDATES, index, rerank=rerank)
-    model.write(folder)
+    write_saved_model(model, folder)
 
 
 def read_indexes(

@@ -15,6 +15,7 @@ from recsys.api.verify_two_stage import verify_two_stage
 from recsys.errors import ExportError
 from recsys.errors.bounds import check_count
 from recsys.errors.choices import check_choice
+from recsys.exporting import export_format
 from recsys.exporting.class_names import class_names
 from recsys.exporting.examples import examples
 from recsys.exporting.exported_ids import known_ids
@@ -37,6 +38,7 @@ from recsys.processes.lifeline import run_alongside
 from recsys.retrieval.rerank import DIVERSITY
 from recsys.retrieval.rerank import check_rerank
 from recsys.runs.run import Run
+from recsys.serving.formats import DEFAULT_FORMAT
 from recsys.serving.import_faiss import import_faiss
 from recsys.serving.index_file import FAISS_INDEXES
 from recsys.serving.list_lengths import write_list_lengths
@@ -63,8 +65,9 @@ def export_two_stage(
     diversity: float = DIVERSITY,
     *,
     expert_weights: bool = False,
+    format: str = DEFAULT_FORMAT,
 ) -> Path:
-    """Exports retrieval and ranking as one TensorFlow SavedModel.
+    """Exports retrieval and ranking as one model.
 
     `recsys.exporting.two_stage.TwoStage` says what it takes and returns. What
     was written is loaded in a fresh process that cannot import Keras, and has
@@ -98,6 +101,8 @@ def export_two_stage(
             no effect. Defaults to 0.3.
         expert_weights: Whether the model also returns, as `"<task>/experts"`,
             how much each expert weighs for each item. Defaults to `False`.
+        format: `"tf_saved_model"` (default) or `"onnx"`, a file for
+            onnxruntime, of brute force alone.
 
     Returns:
         The folder of the model. `assets.extra/two_stage.json` in it has what
@@ -113,8 +118,10 @@ def export_two_stage(
             `out` holds something else, or another process is writing to it.
         ValueError: The score is no formula, a number is less than 1, `top` is
             above `candidates`, `recall` no share above 0, there is no
-            such index or reranking, or tables cannot be stored so.
+            such format, index or reranking, the format has no such index, or
+            tables cannot be stored so.
     """
+    form = export_format(format)
     check_tables(tables)
     check_rerank(rerank, diversity)
     check_count("top", top)
@@ -125,6 +132,7 @@ def export_two_stage(
             f"{candidates}. Received: top={top}"
         )
     check_choice("index", index, INDEXES)
+    form.check_index(index)
     if not 0 < recall <= 1:
         raise ValueError(
             f"`recall` must be above 0 and at most 1. Received: recall={recall}"
@@ -148,6 +156,7 @@ def export_two_stage(
         "rerank": rerank,
         "diversity": None if rerank is None else diversity,
         "expert-weights": expert_weights,
+        "format": format,
     }
     return write_model(
         out, version, lambda folder: _write(source, folder, options)
@@ -192,6 +201,7 @@ def _export_elsewhere(run: Run, folder: Path, options: JsonObject) -> None:
 
 def _export(run: Run, folder: Path, options: JsonObject) -> None:
     ranker, tables = run.load_two_tower(), options["tables"]
+    form = export_format(options["format"])
     cost = None
     if tables != FLOAT32:
         cost = compacted(run, ranker, tables, options["index"])
@@ -208,7 +218,7 @@ def _export(run: Run, folder: Path, options: JsonObject) -> None:
         expert_weights=options["expert-weights"],
     )
     with replacing(folder) as unfinished:
-        model.write(unfinished)
+        form.write_two_stages(model, unfinished)
         write_json(unfinished / INPUTS_FILE, model.inputs)
         if cost is not None:
             write_json(unfinished / TABLES_FILE, cost)
@@ -223,6 +233,7 @@ def _export(run: Run, folder: Path, options: JsonObject) -> None:
         )
         written = {**options, "score": formula.text}
         del written["tables"]  # Of `TABLES_FILE`.
+        del written["format"]  # The files say it.
         if model.rerank is None:
             del written["rerank"], written["diversity"]
         del written["expert-weights"]  # The signature says it.
@@ -231,5 +242,5 @@ def _export(run: Run, folder: Path, options: JsonObject) -> None:
         else:
             del written["recall"]  # Of an index of faiss alone.
         write_json(unfinished / TWO_STAGE_FILE, written)
-        verify_two_stage(model, unfinished)
+        verify_two_stage(model, unfinished, form.name)
         write_descriptions(run, ranker, examples(features), unfinished)

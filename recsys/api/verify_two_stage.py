@@ -28,6 +28,8 @@ from recsys.models.compact_rows import FLOAT32
 from recsys.models.compact_rows import CompactRows
 from recsys.processes.lifeline import run_alongside
 from recsys.retrieval.rerank.diverse_rows import is_diverse
+from recsys.serving.formats import DEFAULT_FORMAT
+from recsys.serving.formats import known_format
 from recsys.serving.two_stage_runner import BRUTE_FORCE
 from recsys.serving.two_stage_runner import SEEN
 from recsys.serving.two_stage_runner import TFRS
@@ -37,8 +39,10 @@ _SAMPLED_ROWS = 12
 _MOST_SEEN = 6
 
 
-def verify_two_stage(model: TwoStage, folder: Path) -> None:
-    """Checks that a SavedModel recommends what the live model does.
+def verify_two_stage(
+    model: TwoStage, folder: Path, format: str = DEFAULT_FORMAT
+) -> None:
+    """Checks that an exported model recommends what the live model does.
 
     Its scores have to be those of the best items, one after the other, and
     its predictions those of the items that it names.
@@ -46,6 +50,7 @@ def verify_two_stage(model: TwoStage, folder: Path) -> None:
     Args:
         model: What was written.
         folder: Where.
+        format: What it was written as, a name among `FORMATS`.
 
     Raises:
         ExportError: It does not, or cannot be loaded without Keras.
@@ -56,13 +61,17 @@ def verify_two_stage(model: TwoStage, folder: Path) -> None:
     ]
     # What goes with an index of faiss answers without it, too.
     indexes = list(dict.fromkeys([index_inside(model.index), model.index]))
-    outputs = _outputs(model, folder, rows, seen, indexes)
+    outputs = _outputs(model, folder, format, rows, seen, indexes)
+    title = known_format(format).title
     for index in indexes:
-        _verify(queries, outputs[index], index)
+        _verify(queries, outputs[index], index, title)
 
 
 def _verify(
-    queries: "Sequence[_Query]", outputs: Mapping[str, np.ndarray], index: str
+    queries: "Sequence[_Query]",
+    outputs: Mapping[str, np.ndarray],
+    index: str,
+    title: str,
 ) -> None:
     sizes = {name.rsplit("/", 1)[1] for name in outputs}
     for size in sorted(sizes, key=int):
@@ -79,7 +88,7 @@ def _verify(
             )
             if problem:
                 raise ExportError(
-                    "The SavedModel must recommend the same as the model. "
+                    f"The {title} must recommend the same as the model. "
                     f"Received, with the index {index} at batch size {size}: "
                     f"{problem}"
                 )
@@ -117,11 +126,12 @@ def _encoded(model: TwoStage, rows: pd.DataFrame) -> dict[str, np.ndarray]:
 def _outputs(
     model: TwoStage,
     folder: Path,
+    format: str,
     rows: pd.DataFrame,
     seen: list[np.ndarray],
     indexes: Sequence[str],
 ) -> dict[str, dict[str, np.ndarray]]:
-    """Outputs of the SavedModel, by index, in a process without Keras."""
+    """Outputs of the exported model, by index, in a process without Keras."""
     ranker = model.ranker
     item = ranker.fitted[ranker.retrieval.item]
     values = ranker.vocabularies[ranker.retrieval.item].values
@@ -139,13 +149,14 @@ def _outputs(
         np.savez(inputs, **{name: packed(arrays[name]) for name in arrays})
         outputs = {index: Path(scratch, f"{index}.npz") for index in indexes}
         module = "recsys.exporting.two_stage_process"
-        words = [sys.executable, "-m", module, str(folder), str(inputs)]
+        words = [sys.executable, "-m", module, format]
+        words += [str(folder), str(inputs)]
         for index, file in outputs.items():
             words += [index, str(file)]
         process = run_alongside(words)
         if process.returncode:
             raise ExportError(
-                "The SavedModel must run without Keras. "
+                f"The {known_format(format).title} must run without Keras. "
                 f"Received: {last_line(process.stderr)}"
             )
         return {index: _unpacked(file) for index, file in outputs.items()}

@@ -51,7 +51,8 @@ def export(
         str,
         typer.Option(
             help="Index of two stages: brute-force, hnsw or ivf (extra faiss, "
-            "for recsys serve), tfrs or scann (extra tfrs)."
+            "for recsys serve), tfrs or scann (extra tfrs); with --format "
+            "onnx, brute-force."
         ),
     ] = "brute-force",
     recall: Annotated[
@@ -104,6 +105,7 @@ def export(
             rerank,
             diversity,
             expert_weights=expert_weights,
+            format=format,
         )
         _print_cost(folder)
         print(f"Two stages written to {folder}, and verified without Keras")

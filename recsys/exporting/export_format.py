@@ -3,12 +3,14 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from recsys.errors import ExportError
 from recsys.serving.formats import known_format
 
 if TYPE_CHECKING:
     import numpy as np
 
     from recsys.exporting.served_ranker import ServedRanker
+    from recsys.exporting.two_stage import TwoStage
 
 Arrays = Mapping[str, "np.ndarray"]
 
@@ -54,6 +56,32 @@ class ExportFormat:
                 only once it has been checked.
         """
         raise NotImplementedError
+
+    def check_index(self, index: str) -> None:
+        """Checks that two stages with such an index can be written.
+
+        Args:
+            index: One of `recsys.exporting.item_index.INDEXES`.
+
+        Raises:
+            ValueError: They cannot.
+        """
+
+    def write_two_stages(self, model: "TwoStage", folder: Path) -> None:
+        """Writes retrieval and ranking as one model, under `backend`.
+
+        Args:
+            model: What to write; it says what the inputs and outputs are.
+            folder: Where to write, not there yet.
+
+        Raises:
+            ExportError: Something of the model cannot be written so, or the
+                format has no two stages.
+        """
+        raise ExportError(
+            "`format` must be one that two stages can be written in. "
+            f"Received: format={self.name!r}"
+        )
 
     def load(self, folder: Path) -> "Callable[[Arrays], dict[str, np.ndarray]]":
         """Loads what `write` wrote where Keras cannot be imported.

@@ -93,14 +93,27 @@ class CompactBruteForce:
     ) -> "tuple[tf.Tensor, tf.Tensor]":
         import tensorflow as tf
 
-        def products(block: "tf.Tensor") -> "tf.Tensor":
-            vectors = tf.cast(block, tf.float32)  # (size, D)
-            return tf.linalg.matmul(queries, vectors, transpose_b=True)
+        blocks, size, _ = self._blocks.shape
 
-        scores = tf.map_fn(
-            products, self._blocks, fn_output_signature=tf.float32
-        )  # (blocks, batch, size)
-        scores = tf.transpose(scores, [1, 0, 2])
+        def step(
+            number: "tf.Tensor", scores: "tf.TensorArray"
+        ) -> "tuple[tf.Tensor, tf.TensorArray]":
+            block = tf.gather(self._blocks, number)
+            vectors = tf.cast(block, tf.float32)  # (size, D)
+            products = tf.linalg.matmul(queries, vectors, transpose_b=True)
+            return number + 1, scores.write(number, products)
+
+        # Not `tf.map_fn`, which tf2onnx does not convert.
+        _, products = tf.while_loop(
+            lambda number, _: number < blocks,
+            step,
+            (
+                tf.constant(0),
+                tf.TensorArray(tf.float32, blocks, element_shape=[None, size]),
+            ),
+            maximum_iterations=blocks,
+        )
+        scores = tf.transpose(products.stack(), [1, 0, 2])
         batch = tf.shape(queries)[0]
         scores = tf.reshape(scores, [batch, self._padded])[:, : self._count]
         if self._scales is not None:

@@ -62,9 +62,27 @@ def _convert_log1p(graph: Graph, node: Node, name: str, args: object) -> None:
     )
 
 
+def _convert_erfc(graph: Graph, node: Node, name: str, args: object) -> None:
+    """Converts what the error function leaves of 1, as GELU needs it."""
+    value, outputs = node.input[0], node.output
+    shape, dtype = graph.get_shape(outputs[0]), graph.get_dtype(outputs[0])
+    (one,) = graph.make_consts([1.0], np_type="float32")
+    error = graph.make_node("Erf", [value]).output[0]
+    graph.remove_node(name)
+    graph.make_node(
+        "Sub",
+        [one.output[0], error],
+        name=name,
+        outputs=outputs,
+        shapes=[shape],
+        dtypes=[dtype],
+    )
+
+
 # What tf2onnx does not convert, or not as it has to be.
 _HANDLERS = {
     "Einsum": convert_einsum,
+    "Erfc": _convert_erfc,
     "Log1p": _convert_log1p,
     "SelectV2": _convert_select,
     "SparseMatrixMatMul": onnx_sparse_matmul.convert_matmul,
@@ -95,9 +113,8 @@ def converted(
     # No Python statement of the function waits for a tensor.
     traced = tf.function(function, autograph=False)
     concrete = traced.get_concrete_function(*specifications)
-    input_tensors = [
-        tensor.name for tensor in concrete.inputs if tensor.dtype != tf.resource
-    ]
+    # Behind them are what the function captures, constants and variables.
+    input_tensors = [tensor.name for tensor in concrete.inputs[: len(inputs)]]
     returned = [tensor.name for tensor in concrete.outputs]
     outputs = [
         OnnxValue(f"output:{index}", tensor.dtype.name, tuple(tensor.shape))

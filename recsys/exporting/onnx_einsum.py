@@ -14,16 +14,19 @@ from recsys.exporting.converter_types import Node
 class MatrixProduct(NamedTuple):
     """Axes of two tensors for `MatMul`, and those of the product.
 
+    A shape is `None` where nothing has to be reshaped; -1 in it is a length
+    that is not known.
+
     Attributes:
         left: Order of the first tensor's axes, and its shape thereafter.
         right: The same of the second tensor.
         shape: The shape of what `MatMul` returns, reshaped.
-        order: The order of its axes then. -1 is a length that is not known.
+        order: The order of its axes then.
     """
 
-    left: tuple[list[int], list[int]]
-    right: tuple[list[int], list[int]]
-    shape: list[int]
+    left: tuple[list[int], list[int] | None]
+    right: tuple[list[int], list[int] | None]
+    shape: list[int] | None
     order: list[int]
 
 
@@ -42,7 +45,7 @@ def matrix_product(
     Example:
     >>> print(matrix_product("nd,edh->neh", [(-1, 2), (3, 2, 5)]))
     ... # doctest: +NORMALIZE_WHITESPACE
-    MatrixProduct(left=([0, 1], [-1, 2]), right=([1, 0, 2], [2, 15]),
+    MatrixProduct(left=([0, 1], None), right=([1, 0, 2], [2, 15]),
                   shape=[-1, 3, 5], order=[0, 1, 2])
     """
     operands, _, output = equation.replace(" ", "").partition("->")
@@ -62,16 +65,17 @@ def matrix_product(
     rows = [letter for letter in first if letter not in both]
     columns = [letter for letter in second if letter not in both]
     letters = batch + rows + columns
+    left = _arrangement(first, batch, rows, summed, size)
+    right = _arrangement(second, batch, summed, columns, size)
+    are_single = len(rows) == len(columns) == 1
+    product = None if are_single else [size[letter] for letter in letters]
+    is_reshaped = any((left[1], right[1], product))
     unknown = [letter for letter in size if size[letter] < 0]
     # Reshaping leaves one length open, which is not inferred of no values.
-    if sorted(letters) != sorted(output) or len(unknown) > 1:
+    if sorted(letters) != sorted(output) or (is_reshaped and len(unknown) > 1):
         return None
-    return MatrixProduct(
-        _arrangement(first, batch, rows, summed, size),
-        _arrangement(second, batch, summed, columns, size),
-        [size[letter] for letter in letters],
-        [letters.index(letter) for letter in output],
-    )
+    order = [letters.index(letter) for letter in output]
+    return MatrixProduct(left, right, product, order)
 
 
 def _arrangement(
@@ -80,9 +84,11 @@ def _arrangement(
     rows: list[str],
     columns: list[str],
     size: Mapping[str, int],
-) -> tuple[list[int], list[int]]:
+) -> tuple[list[int], list[int] | None]:
     """The order of a tensor's axes, and its shape, for `MatMul`."""
     order = [term.index(letter) for letter in batch + rows + columns]
+    if len(rows) == len(columns) == 1:
+        return order, None
     lengths = [[size[letter]] for letter in batch]
     lengths += [[size[letter] for letter in group] for group in (rows, columns)]
     return order, [-1 if -1 in group else prod(group) for group in lengths]
@@ -133,13 +139,15 @@ def convert_einsum(graph: Graph, node: Node, name: str, args: object) -> None:
 
 
 def _arranged(
-    graph: Graph, value: str, order: list[int], shape: list[int]
+    graph: Graph, value: str, order: list[int], shape: list[int] | None
 ) -> str:
     attributes = {"perm": order}
     ordered = graph.make_node("Transpose", [value], attr=attributes).output[0]
     return _reshaped(graph, ordered, shape)
 
 
-def _reshaped(graph: Graph, value: str, shape: list[int]) -> str:
+def _reshaped(graph: Graph, value: str, shape: list[int] | None) -> str:
+    if shape is None:
+        return value
     (constant,) = graph.make_consts([np.array(shape)])
     return graph.make_node("Reshape", [value, constant.output[0]]).output[0]

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
     from recsys.exporting.served_ranker import ServedRanker
+    from recsys.exporting.two_stage import TwoStage
 
 SIGNATURE = "serving_default"
 
@@ -81,6 +82,11 @@ class SavedModelFormat(ExportFormat):
             )
         rows = drawn_rows(served.ranker, max(BATCH_SIZES))
         write_warmup(folder, SIGNATURE, served.raw(rows))
+
+    def write_two_stages(self, model: "TwoStage", folder: Path) -> None:
+        from recsys.exporting.two_stage_saved_model import write_saved_model
+
+        write_saved_model(model, folder)
 
     def load(self, folder: Path) -> "Callable[[Arrays], dict[str, np.ndarray]]":
         import tensorflow as tf

@@ -2,22 +2,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
 from keras import ops
 
 from recsys.errors import ExportError
-from recsys.exporting.export_format import Arrays
 from recsys.exporting.input_names import input_names
-from recsys.exporting.saved_model import SIGNATURE
 from recsys.exporting.signature import Input
-from recsys.exporting.signature import of_one_batch
-from recsys.exporting.signature import with_defaults
 from recsys.exporting.trial_rows import drawn_rows
 from recsys.exporting.two_stage_model import ITEM
 from recsys.exporting.two_stage_model import SCORE
 from recsys.exporting.two_stage_model import TwoStageModel
-from recsys.exporting.warmup import BATCH_SIZES
-from recsys.exporting.warmup import write_warmup
+from recsys.features.feature import FittedFeature
 from recsys.files.json_files import JsonObject
 from recsys.models.compact_rows import FLOAT32
 from recsys.models.two_tower import TwoTower
@@ -28,14 +22,10 @@ from recsys.serving.index_file import checksum
 from recsys.serving.two_stage_runner import BRUTE_FORCE
 from recsys.serving.two_stage_runner import CANDIDATES
 from recsys.serving.two_stage_runner import INDEX_FILE
-from recsys.serving.two_stage_runner import QUERY
-from recsys.serving.two_stage_runner import RANK
 from recsys.serving.two_stage_runner import SEEN
-from recsys.serving.two_stage_runner import VECTOR
-from recsys.terminal.tensorflow_log import relevant_log
 
 if TYPE_CHECKING:
-    import tensorflow as tf
+    pass
 
 RECALL = 0.99  # Of an index of faiss, unless another one is asked for.
 _QUERIES = 256  # To measure it with.
@@ -43,13 +33,14 @@ _QUERIES = 256  # To measure it with.
 
 @dataclass(frozen=True, eq=False)
 class TwoStage:
-    """A SavedModel that retrieves items and ranks them, in one call.
+    """A model that retrieves items and ranks them, in one call.
 
-    Its signature `serving_default` takes the features of a query by name, as
-    `recsys.exporting.saved_model` does, and as `"seen"` the ids of items that
-    are not to be recommended, `(batch, any)`: `""`, or -2**63 among integers,
-    is behind the end of a short list, and an unknown id excludes nothing. An
-    input may be left out: a feature is missing then, and nothing was seen.
+    A SavedModel, by its signature `serving_default`, or an ONNX file takes the
+    features of a query by name, as `recsys.exporting.saved_model` does, and as
+    `"seen"` the ids of items that are not to be recommended, `(batch, any)`:
+    `""`, or -2**63 among integers, is behind the end of a short list, and an
+    unknown id excludes nothing. An input may be left out: a feature is missing
+    then, and nothing was seen.
 
     It returns `(batch, top)`, the best first, or in the order of `rerank`:
     `"item"`, the ids; `"score"`, the formula's value; each task's predictions
@@ -59,7 +50,7 @@ class TwoStage:
     float32 comes with that score, too. With `expert_weights` there is
     `"<task>/experts"`, `(batch, top, n)`, as a ranker has it.
 
-    `assets.extra` holds requests that a server warms up with.
+    `assets.extra` of a SavedModel holds requests that a server warms up with.
 
     What goes with an index of faiss has two more signatures, those that
     `recsys.serving.two_stage_runner` searches between, and searches the whole
@@ -123,25 +114,34 @@ class TwoStage:
         names = input_names([*self.ranker.query_names, SEEN])
         return {name: names[name] for name in self.ranker.query_names}
 
-    def write(self, folder: Path) -> None:
-        """Writes the SavedModel.
+    @property
+    def features(self) -> dict[str, FittedFeature]:
+        """Features of the query by the names of their inputs."""
+        fitted = self.ranker.fitted
+        return {input: fitted[name] for name, input in self.inputs.items()}
 
-        Args:
-            folder: Where to write, not there yet.
+    @property
+    def seen(self) -> FittedFeature:
+        """The feature that the ids of `"seen"` are of."""
+        return self.ranker.fitted[self.ranker.retrieval.item]
+
+    def signature(self) -> dict[str, Input]:
+        """Returns all inputs by name: features are missing by default."""
+        inputs = {
+            input: Input.of(feature) for input, feature in self.features.items()
+        }
+        # Nothing was seen: a list of what is behind the end of one.
+        missing = self.seen.raw_missing()[:, None]
+        nothing = Input(self.seen.raw_dtype, (None, None), missing)
+        return inputs | {SEEN: nothing}
+
+    def create_model(self) -> TwoStageModel:
+        """Returns what computes the outputs, under TensorFlow.
 
         Raises:
             ExportError: The index cannot be made here.
         """
-        import tensorflow as tf
-
-        fitted, retrieval = self.ranker.fitted, self.ranker.retrieval
-        seen = fitted[retrieval.item]
-        features = {input: fitted[name] for name, input in self.inputs.items()}
-        encoders, resources = {}, []
-        for input, feature in (*features.items(), (SEEN, seen)):
-            encoders[input], needed = feature.raw_encoder()
-            resources += needed
-        model = TwoStageModel(
+        return TwoStageModel(
             self.ranker,
             self.formula,
             self.top,
@@ -152,74 +152,6 @@ class TwoStage:
             self.diversity,
             expert_weights=self.expert_weights,
         )
-
-        def encoded(
-            tensors: "dict[str, tf.Tensor]",
-        ) -> "tuple[dict[str, tf.Tensor], dict[str, tf.Tensor]]":
-            """The query, and what else is given."""
-            encoded_inputs = of_one_batch(
-                {
-                    input: encoders[input](values)
-                    for input, values in tensors.items()
-                }
-            )
-            query = {
-                name: encoded_inputs[input]
-                for name, input in self.inputs.items()
-            }
-            return query, encoded_inputs
-
-        def serve(**tensors: "tf.Tensor") -> "dict[str, tf.Tensor]":
-            query, encoded_inputs = encoded(tensors)
-            return model(query, encoded_inputs[SEEN])
-
-        def describe(**tensors: "tf.Tensor") -> "dict[str, tf.Tensor]":
-            query, encoded_inputs = encoded(tensors)
-            return {
-                VECTOR: self.ranker.query_vectors(query),
-                SEEN: encoded_inputs[SEEN],
-            }
-
-        def rank(**tensors: "tf.Tensor") -> "dict[str, tf.Tensor]":
-            query, encoded_inputs = encoded(tensors)
-            return model.rank(query, encoded_inputs[CANDIDATES])
-
-        defaults = {
-            input: Input.of(feature) for input, feature in features.items()
-        }
-        # Nothing was seen: a list of what is behind the end of one.
-        missing = seen.raw_missing()[:, None]
-        nothing = {SEEN: Input(seen.raw_dtype, (None, None), missing)}
-        signatures = {SIGNATURE: with_defaults(serve, defaults | nothing)}
-        if self.index in FAISS_INDEXES:
-            encoders[CANDIDATES] = tf.identity
-            numbers = np.zeros((1, model.size), np.int32)
-            none = {CANDIDATES: Input("int32", (None, model.size), numbers)}
-            signatures[QUERY] = with_defaults(describe, defaults | nothing)
-            signatures[RANK] = with_defaults(rank, defaults | none)
-        module = tf.Module()
-        module.resources = [*resources, *model.resources]
-        with relevant_log():
-            tf.saved_model.save(
-                module,
-                str(folder),
-                signatures=signatures,
-                options=tf.saved_model.SaveOptions(
-                    namespace_whitelist=["Scann"]
-                ),
-            )
-        write_warmup(folder, SIGNATURE, self._drawn_requests(max(BATCH_SIZES)))
-
-    def _drawn_requests(self, count: int) -> Arrays:
-        """Arrays `(count, ...)` by input: each row has seen one item."""
-        retrieval = self.ranker.retrieval
-        fitted, rows = self.ranker.fitted, drawn_rows(self.ranker, count)
-        arrays = {
-            input: fitted[name].raw(rows[name])
-            for name, input in self.inputs.items()
-        }
-        seen = fitted[retrieval.item].raw(rows[retrieval.item])
-        return {**arrays, SEEN: seen[:, None]}
 
 
 def write_index(model: TwoStage, recall: float, folder: Path) -> JsonObject:

@@ -1,4 +1,5 @@
 from typing import TYPE_CHECKING
+from typing import Any
 
 from recsys.exporting.graph_rerankers import GraphReranking
 from recsys.exporting.item_index import create_index
@@ -48,6 +49,10 @@ class TwoStageModel:
     Returns:
         What `recsys.exporting.two_stage.TwoStage` says, `(batch, top)`.
 
+    Attributes:
+        served: The ranker as it is served.
+        ids: The ids of the items by their numbers; 0 is none.
+
     Raises:
         ExportError: The index cannot be made here.
     """
@@ -75,20 +80,19 @@ class TwoStageModel:
         self.num_items = retrieval.num_items
         self.size = min(candidates, retrieval.num_items)
         self.top = min(top, self.size)
-        self._ids = tf.constant(
-            [MISSING[item.raw_dtype], *vocabulary.values], item.raw_dtype
-        )
+        self.ids = [MISSING[item.raw_dtype], *vocabulary.values]
+        self._ids = tf.constant(self.ids, item.raw_dtype)
         self._of_items = {
             name: tf.constant(variable.numpy())
             for name, variable in retrieval.features.items()
         }
         # It shares the tables of the ranker, of which no more is needed.
-        self._served = ServedRanker(ranker, expert_weights)
+        self.served = ServedRanker(ranker, expert_weights)
         inside = index_inside(index)
         self._index = create_index(inside, retrieval.vectors, self.size, tables)
         # For a formula that asks for it, and for differences of items.
         self._vectors = None
-        if RETRIEVAL in formula.used or rerank is not None:
+        if self._needs_fits or rerank is not None:
             self._vectors = create_vectors(retrieval.vectors, tables)
         self._rerank = None
         if rerank is not None and self._vectors is not None:
@@ -99,17 +103,47 @@ class TwoStageModel:
         self.resources = [
             *(
                 variable.value
-                for variable in self._served.ranker.ranking_variables
+                for variable in self.served.ranker.ranking_variables
             ),
             *(variable.value for variable in retrieval.query_variables),
             self._index if inside == SCANN else self._index.variables,
         ]
 
+    @property
+    def num_bytes(self) -> int:
+        """Bytes of the weights, and of the items' vectors, with brute force."""
+        import tensorflow as tf
+
+        variables = tf.nest.flatten(self.resources)
+        if self._vectors is not None:  # They are held twice.
+            variables += self._index.variables
+        return sum(
+            variable.dtype.size * variable.shape.num_elements()
+            for variable in variables
+        )
+
     def __call__(
         self, query: "dict[str, tf.Tensor]", seen: "tf.Tensor"
     ) -> "dict[str, tf.Tensor]":
+        return self._named(self.numbered(query, seen))
+
+    def numbered(
+        self, query: "dict[str, tf.Tensor]", seen: "tf.Tensor"
+    ) -> "dict[str, tf.Tensor]":
+        """Returns the same with numbers instead of ids.
+
+        Args:
+            query: As in a call.
+            seen: As in a call.
+
+        Returns:
+            What a call returns, but for int32 numbers of items, places in
+            `ids`.
+        """
         queries = self.ranker.query_vectors(query)
-        return self.rank(query, self._retrieve(queries, seen))
+        numbers = self._retrieve(queries, seen)
+        fits = self._fits(queries, numbers) if self._needs_fits else {}
+        return self._best(numbers, self._predict(query, numbers), fits)
 
     def rank(
         self, query: "dict[str, tf.Tensor]", numbers: "tf.Tensor"
@@ -120,18 +154,30 @@ class TwoStageModel:
             query: As in a call.
             numbers: Int32 tensor `(batch, size)` of items, 0 for none.
         """
+        fits = {}
+        if self._needs_fits:
+            fits = self._fits(self.ranker.query_vectors(query), numbers)
         predicted = self._predict(query, numbers)
-        return self._best(numbers, predicted, self._fits(query, numbers))
+        return self._named(self._best(numbers, predicted, fits))
 
-    def _fits(
-        self, query: "dict[str, tf.Tensor]", numbers: "tf.Tensor"
-    ) -> "dict[str, tf.Tensor]":
-        """Retrieval scores `(batch, size)` of items, where they are needed."""
+    def _named(self, outputs: "dict[str, tf.Tensor]") -> "dict[str, tf.Tensor]":
+        """Outputs with ids instead of numbers."""
         import tensorflow as tf
 
-        if self._vectors is None or RETRIEVAL not in self.formula.used:
-            return {}
-        queries = self.ranker.query_vectors(query)
+        return {**outputs, ITEM: tf.gather(self._ids, outputs[ITEM])}
+
+    @property
+    def _needs_fits(self) -> bool:
+        """Whether the formula asks for scores of the retrieval."""
+        return RETRIEVAL in self.formula.used
+
+    def _fits(
+        self, queries: "tf.Tensor", numbers: "tf.Tensor"
+    ) -> "dict[str, tf.Tensor]":
+        """Scores of the retrieval `(batch, size)` of items."""
+        import tensorflow as tf
+
+        assert self._vectors is not None, "the formula asks for them"
         vectors = self._vectors(numbers)  # (batch, size, D)
         return {RETRIEVAL: tf.einsum("bd,bsd->bs", queries, vectors)}
 
@@ -174,21 +220,21 @@ class TwoStageModel:
         ranker, items = self.ranker, tf.reshape(numbers, [-1])
         if not ranker.has_trained_tasks:
             return {}  # The tasks have not been trained.
-        rows = {
-            name: tf.repeat(values, self.size, axis=0)
-            for name, values in query.items()
-        }
+        # An ONNX graph has several tensors for some features.
+        rows: dict[str, Any] = tf.nest.map_structure(
+            lambda values: tf.repeat(values, self.size, axis=0), query
+        )
         rows[self.item] = items  # (batch * size,)
         for name, values in self._of_items.items():
             rows[name] = tf.gather(values, items)
-        outputs, columns = self._served(rows), {}
+        outputs, columns = self.served(rows), {}
         for task, kind in ranker.tasks.items():
             names = kind.columns(task, ranker.num_classes.get(task))
             # Without a dimension for a single column.
             predicted = tf.reshape(outputs[task], [-1, self.size, len(names)])
             for place, name in enumerate(names):
                 columns[name] = predicted[..., place]  # (batch, size)
-            if self._served.expert_weights:
+            if self.served.expert_weights:
                 weights = outputs[task + EXPERTS]
                 columns[task + EXPERTS] = tf.reshape(
                     weights, [-1, self.size, weights.shape[-1]]
@@ -228,7 +274,7 @@ class TwoStageModel:
         numbers = tf.gather(numbers, best, batch_dims=1)
         return {
             SCORE: scores,
-            ITEM: tf.gather(self._ids, numbers),
+            ITEM: numbers,
             **{
                 name: tf.gather(values, best, batch_dims=1)
                 for name, values in columns.items()

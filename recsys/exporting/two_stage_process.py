@@ -1,9 +1,9 @@
 """Runs the two stages where neither Keras nor keras_moe can be imported.
 
-`python -m recsys.exporting.two_stage_process FOLDER INPUTS INDEX OUTPUTS ...`
-runs the model in FOLDER as `recsys.exporting.fresh_process` does, or, with an
-index of faiss, as `recsys serve` does. It may be told of several indexes, one
-after the other.
+`python -m recsys.exporting.two_stage_process FORMAT FOLDER INPUTS INDEX OUTPUTS
+...` runs the model in FOLDER as `recsys.exporting.fresh_process` does, or, with
+an index of faiss, as `recsys serve` does. It may be told of several indexes,
+one after the other.
 `recsys.processes.lifeline.run_alongside` has to start it.
 """
 
@@ -34,7 +34,7 @@ def main() -> None:
     """Does what the module's first lines say."""
     end_with_starter()
     gc.disable()  # It would visit the modules of TensorFlow, which stay.
-    folder, inputs_file, *words = sys.argv[1:]
+    format, folder, inputs_file, *words = sys.argv[1:]
     outputs_files = dict(zip(words[::2], words[1::2], strict=True))
     if SCANN in outputs_files:
         import_module(SCANN)  # The operations that the model has.
@@ -47,7 +47,7 @@ def main() -> None:
             served = load(Path(folder), index)
             run: Any = partial(served.run, DEFAULT_SIGNATURE)
         else:
-            run = export_format("tf_saved_model").load(Path(folder))
+            run = export_format(format).load(Path(folder))
         outputs = outputs_by_batch_size(run, inputs, BATCH_SIZES)
         arrays = {name: packed(outputs[name]) for name in outputs}
         np.savez(outputs_file, **arrays)

@@ -194,7 +194,11 @@ class TwoTower(Ranker):
         self, inputs: Mapping[str, Tensor], names: Sequence[str]
     ) -> Tensor | None:
         names = self._seen_by_tower(names)
-        inputs = {name: ops.convert_to_tensor(inputs[name]) for name in names}
+        # An ONNX graph has several tensors for some features.
+        inputs = {
+            name: keras.tree.map_structure(ops.convert_to_tensor, inputs[name])
+            for name in names
+        }
         return self._tower_vectors(inputs, self._rows(inputs, False), names)
 
     def _tower_vectors(

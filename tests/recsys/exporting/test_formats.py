@@ -4,10 +4,13 @@ import inspect
 import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from recsys.api import export as stage
+from recsys.api.export_two_stage import export_two_stage
+from recsys.errors import ExportError
 from recsys.exporting import ExportFormat
 from recsys.exporting import export_format
 from recsys.serving.formats import DEFAULT_FORMAT
@@ -31,7 +34,15 @@ def test_a_folder_is_of_one_format() -> None:
     assert len({*files}) == len(files)
 
 
-@pytest.mark.parametrize("function", [stage.export, stage.export_to])
+def test_a_format_may_have_no_two_stages(tmp_path: Path) -> None:
+    two_stages: Any = None
+    with pytest.raises(ExportError, match=r"`format` must .*format='onnx'"):
+        ExportFormat("onnx").write_two_stages(two_stages, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "function", [stage.export, stage.export_to, export_two_stage]
+)
 def test_unless_told_otherwise_it_is_the_default(
     function: Callable[..., object],
 ) -> None:

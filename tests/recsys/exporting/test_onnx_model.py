@@ -278,7 +278,7 @@ def test_an_input_and_an_output_of_one_name_are_refused(
 def test_a_model_beyond_the_limit_of_a_file_is_refused(
     plain: tuple[Ranker, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recsys.exporting.onnx_model._MOST_BYTES", 1000)
+    monkeypatch.setattr("recsys.exporting.onnx_file._MOST_BYTES", 1000)
     with pytest.raises(ExportError, match="at most 2 GiB"):
         written(plain[0], tmp_path / "model")
 

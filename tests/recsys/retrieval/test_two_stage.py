@@ -289,6 +289,11 @@ def test_a_score_that_is_no_formula(
         ({"top": 11, "candidates": 10}, "at most the number of candidates"),
         ({"index": "faiss"}, "one of brute-force, hnsw, ivf, .*'faiss'"),
         ({"recall": 0.0}, "`recall` must be above 0 and at most 1"),
+        ({"format": "tflite"}, "one of tf_saved_model, onnx.*'tflite'"),
+        (
+            {"format": "onnx", "index": "ivf"},
+            "`index` must be 'brute-force' with format='onnx'.*index='ivf'",
+        ),
     ],
 )
 def test_options_that_cannot_be(

@@ -1,5 +1,6 @@
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from zipfile import ZipFile
@@ -114,6 +115,36 @@ def test_ranking_needs_no_variable_of_the_towers(two_tower: TwoTower) -> None:
     towers = {id(each) for each in two_tower.retrieval.variables}
     assert not ranking & towers
     assert ranking | towers == {id(each) for each in two_tower.variables}
+
+
+@pytest.mark.once("tensorflow")
+def test_a_query_takes_all_tensors_of_a_feature(
+    films: Dataset, fields: Callable[..., dict[str, Any]]
+) -> None:
+    """As an ONNX graph has them: numbers and weights apart."""
+    kinds: dict[str, Any] = {"type": "ids", "weighted": True}
+    schema = replace(
+        films.schema, features={**films.schema.features, "rated": kinds}
+    )
+    lists = [["a:0.5", "b:2"], [], ["b:0.25"]]
+    splits = {
+        name: rows.assign(rated=[lists[n % 3] for n in range(len(rows))])
+        for name, rows in films.splits.items()
+    }
+    dataset = Dataset(schema, splits, items=films.items)
+    config = TrainConfig(**fields(Path("out")))
+    model = build_ranker(resolve_config(config, schema), dataset)
+    assert isinstance(model, TwoTower)
+    rows = splits["test"][:6]
+    given = model.encode(rows)
+    encoded = given["rated"]  # Weights as the bits of integers.
+    apart = encoded[..., 0], encoded[..., 1].view(np.float32)
+    expected, received = (
+        ops.convert_to_numpy(model.query_vectors({**given, "rated": values}))
+        for values in (encoded, apart)
+    )
+    np.testing.assert_array_equal(received, expected)
+    assert (expected[0] != expected[1]).any()
 
 
 @pytest.mark.traced_once("jax")

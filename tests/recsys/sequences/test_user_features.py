@@ -14,12 +14,14 @@ import recsys
 from recsys.api.export_two_stage import export_two_stage
 from recsys.data import Schema
 from recsys.data.formats.table import write_table
+from recsys.exporting import export_format
 from recsys.features.feature import FittedFeature
 from recsys.features.feature import sharing_last
 from recsys.retrieval.user_features import encode_looked_up
 from recsys.retrieval.user_features import features_of_users
 from recsys.runs.run import Run
 from recsys.sequences.sequence_retrieval import SequenceRetrieval
+from recsys.serving.formats import FORMATS
 from recsys.training.tower_training import TowerTraining
 from tests.made_once import made_once
 from tests.recsys.sequences.conftest import LARGE
@@ -173,25 +175,26 @@ def test_a_user_has_the_features_of_the_training_split(
     keras.backend.backend() != "tensorflow",
     reason="starts processes of its own; once is enough",
 )
+@pytest.mark.parametrize("format", FORMATS)
 def test_two_stages_take_the_features(
-    run: Run, id_of: IdOf, tmp_path: Path
+    run: Run, id_of: IdOf, tmp_path: Path, format: str
 ) -> None:
-    import tensorflow as tf
-
     folder = export_two_stage(
-        run.folder, tmp_path / "served", top=1, candidates=5
+        run.folder, tmp_path / "served", top=1, candidates=5, format=format
     )
-    serve = tf.saved_model.load(str(folder)).signatures["serving_default"]
+    serve = export_format(format).load(folder)
+    dtype = object if id_of is AS_TEXT else np.int64
     for way in WAYS:
         given = {"way": id_of(way + 1), "speed": 3.0}
         (item,) = serve(
-            user=tf.constant([id_of(999)]),
-            history=tf.constant([[id_of(5)]]),
-            way=tf.constant([given["way"]]),
-            speed=tf.constant([given["speed"]]),
-            hour=tf.constant([0.0]),
-            seen=tf.constant([[id_of(5)]]),
-        )["item"].numpy()[0]
+            {
+                "user": np.array([id_of(999)], dtype),
+                "history": np.array([[id_of(5)]], dtype),
+                "way": np.array([given["way"]], dtype),
+                "speed": np.array([given["speed"]], np.float32),
+                "seen": np.array([[id_of(5)]], dtype),
+            }
+        )["item"][0]
         expected = first_item(run, id_of, 5, **given)
         assert plain(item) == expected
 
