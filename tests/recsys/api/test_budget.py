@@ -62,8 +62,7 @@ def small_run(
     return folder
 
 
-@pytest.mark.traced_once("jax")
-@pytest.mark.sampled(2)
+@pytest.mark.once("torch")
 @pytest.mark.parametrize(
     ("budget", "experts"),
     [
@@ -81,8 +80,7 @@ def test_evaluate_has_the_budget(
     assert metrics["experts_per_example"] == experts
 
 
-@pytest.mark.traced_once("jax")
-@pytest.mark.sampled(2)
+@pytest.mark.once("torch")
 @pytest.mark.parametrize("budget", [None, 1])
 def test_predict_has_the_budget(
     budget: int | None, budget_run: Path, data: Path, tmp_path: Path

@@ -72,7 +72,7 @@ def ids_of(run: Path) -> dict[str, list[Any]]:
     }
 
 
-@pytest.mark.traced_once("jax")
+@pytest.mark.once("torch")
 def test_a_second_day_takes_the_rows_of_the_first_bit_for_bit(
     days: list[Path], day_1: Path, tmp_path: Path
 ) -> None:

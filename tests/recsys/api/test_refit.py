@@ -188,8 +188,7 @@ def test_the_learning_rate_falls_as_in_the_first_training(
         assert rates.tolist() == [0.05, 0.05, 0.025]
 
 
-@pytest.mark.traced_once("jax")
-@pytest.mark.sampled(3)
+@pytest.mark.once("torch")
 @pytest.mark.parametrize(
     ("kind", "averaged"), [("texts", True), ("large", True), ("large", False)]
 )

@@ -120,7 +120,7 @@ def test_labels_in_the_thousands_do_not_drown_a_binary_task(
     assert tasks["price"]["rmse"] < 0.3 * tasks["price"]["constant"]["rmse"]
 
 
-@pytest.mark.traced_once("jax")
+@pytest.mark.once("torch")
 def test_decision_and_definition_of_the_loss(
     trained: Path, shop: Dataset
 ) -> None:
@@ -228,7 +228,7 @@ def test_resumed_run_ends_as_an_uninterrupted_one(
     assert metrics["test"]["loss"] == pytest.approx(expected["loss"], rel=1e-5)
 
 
-@pytest.mark.traced_once("jax")
+@pytest.mark.once("torch")
 @pytest.mark.draws
 def test_odd_labels_train(
     shop: Dataset, train_shop: Callable[..., Any], tmp_path: Path

@@ -206,8 +206,7 @@ def test_a_training_is_resumed_in_the_middle_of_an_epoch(
     assert_same_content(tmp_path / "halves", tmp_path / "whole")
 
 
-@pytest.mark.traced_once("jax")
-@pytest.mark.sampled(2)
+@pytest.mark.once("torch")
 @pytest.mark.parametrize("texts", [False, True], ids=["ints", "texts"])
 def test_lists_grow_longer_in_a_training_that_goes_on(
     texts: bool, settings: Settings, tmp_path: Path

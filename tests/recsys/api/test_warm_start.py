@@ -169,8 +169,7 @@ def test_a_model_of_two_days_predicts_for_the_ids_of_both(
     assert before.predict(new)["click"].nunique() == 1
 
 
-@pytest.mark.traced_once("jax")
-@pytest.mark.sampled(3)
+@pytest.mark.once("torch")
 @pytest.mark.parametrize("name", ["adam", "lazy-adam", "rowwise-adagrad"])
 def test_it_begins_where_the_other_run_has_ended(
     name: str,

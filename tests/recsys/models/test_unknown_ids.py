@@ -152,8 +152,7 @@ def test_so_many_ids_are_replaced_as_is_said() -> None:
     assert shares(training=False) == [0, 0]
 
 
-@pytest.mark.traced_once("jax")
-@pytest.mark.sampled(4)
+@pytest.mark.once("torch")
 @in_both_kinds
 @pytest.mark.parametrize("streaming", [False, True])
 def test_a_refit_has_the_rates_of_its_training(

@@ -43,7 +43,7 @@ def grown_run(
     return out
 
 
-@pytest.mark.traced_once("jax")
+@pytest.mark.once("torch")
 def test_known_items_stay_what_they_are(
     retrieving_run: Path, grown_run: Path, films: Dataset, ids: IdKinds
 ) -> None:
@@ -65,7 +65,7 @@ def test_known_items_stay_what_they_are(
     np.testing.assert_array_equal(found[:, :1], genres[:, :1])
 
 
-@pytest.mark.traced_once("tensorflow")
+@pytest.mark.once("torch")
 def test_new_items_are_found_by_their_features(
     grown_run: Path, films: Dataset, ids: IdKinds
 ) -> None:

@@ -194,8 +194,7 @@ def free_run(
     return made_once(tmp_path_factory, f"free-{ids.name}", train) / "run"
 
 
-@pytest.mark.traced_once("tensorflow")
-@pytest.mark.sampled(2)
+@pytest.mark.once("torch")
 @pytest.mark.slow
 def test_a_run_finds_what_is_watched_and_is_what_is_saved(
     free_run: Path, films: Dataset, ids: IdKinds

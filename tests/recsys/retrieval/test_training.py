@@ -229,8 +229,7 @@ def own_run(
     )
 
 
-@pytest.mark.traced_once("jax")
-@pytest.mark.sampled(2)
+@pytest.mark.once("torch")
 @pytest.mark.slow
 def test_a_run_retrieves_what_is_watched(own_run: Path) -> None:
     metrics = json.loads((own_run / "metrics.json").read_text())

@@ -18,8 +18,7 @@ from tests.recsys.sequences.conftest import fields
 from tests.recsys.sequences.test_tower_options import with_likes
 
 
-@pytest.mark.traced_once("tensorflow")
-@pytest.mark.sampled(2)
+@pytest.mark.once("torch")
 def test_a_log_is_read_in_order_and_its_last_items_too(
     folder: Path, tmp_path: Path
 ) -> None:
