@@ -45,6 +45,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 # every training took five times as long on PyTorch.
 os.environ.setdefault("NUMBA_NUM_THREADS", os.environ["OMP_NUM_THREADS"])
 
+# TensorFlow's threads wait for longer than an operation on a few rows takes. It
+# reads this when it starts.
+os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
+
 # Most programs run once here: optimising them takes longer than they do, and
 # so do the emitters of fused operations, and so does splitting a program into
 # modules to compile side by side. XLA reads this when it compiles for the first
