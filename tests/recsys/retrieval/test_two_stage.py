@@ -111,8 +111,8 @@ def test_what_was_seen_is_not_recommended(exported: Path, ids: IdKinds) -> None:
     # 99 is no item.
     seen = [first[0], ids.item(99), ids.nothing, first[2]]
     second = served(exported, ids, **query, seen=[seen])["item"][0].tolist()
-    assert second[:2] == [first[1], first[3]]
-    assert not set(second) & {first[0], first[2]}
+    # Two more candidates come in, which may stand anywhere.
+    assert [i for i in second if i in first] == [first[1], first[3]]
 
 
 def test_inputs_may_be_left_out(exported: Path, ids: IdKinds) -> None:
