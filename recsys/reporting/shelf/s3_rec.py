@@ -23,6 +23,7 @@ def next_review(
     checksums: tuple[str, str],
     published: dict[str, tuple[float, float]],
     repeats: bool = False,
+    note: str = "",
 ) -> Benchmark:
     """Returns the benchmark on one of S3-Rec's files of reviews.
 
@@ -34,11 +35,13 @@ def next_review(
         published: Recall@10 and NDCG@10 by model.
         repeats: Whether users have items again, which are misses as targets.
             Defaults to `False`.
+        note: What else is to be said of the figures. Nothing by default.
     """
     protocol = {"retrieval_exclude_seen_targets": True} if repeats else {}
     fields = tower(
         tower_temperature=0.05,
         tower_dropout=0.5,
+        tower_id_dropout=0.0,
         tower_tokens=1024,
         tower_epochs=16,
         **protocol,
@@ -56,7 +59,7 @@ def next_review(
         f"that the user has had.{again if repeats else ''}",
         about="S3-Rec and the transformer with attributes see the items' "
         "categories and brands, the others ids alone. The published models "
-        "are not fitted again on the validation split.",
+        f"are not fitted again on the validation split.{note}",
         data_set="sequences",
         files={
             "file": ShelfFile(("sequences.txt", f"{name}.txt"), sequences),
