@@ -59,7 +59,7 @@ def test_an_onnx_file_stores_nothing_of_retrieval(
     form, served = export_format("onnx"), ServedRanker(ranker)
     needed = sum(each.numpy().nbytes for each in ranker.ranking_variables)
     # Retrieval does not count for what a file has room for.
-    monkeypatch.setattr("recsys.exporting.onnx_model._MOST_BYTES", needed)
+    monkeypatch.setattr("recsys.exporting.onnx_file._MOST_BYTES", needed)
     form.write(served, tmp_path / "model")
     file = onnx.load(tmp_path / "model" / "model.onnx")
     stored = [onnx.numpy_helper.to_array(one) for one in file.graph.initializer]
@@ -69,6 +69,6 @@ def test_an_onnx_file_stores_nothing_of_retrieval(
         assert not weight.any() or not any(
             np.array_equal(one, weight) for one in alike
         )
-    monkeypatch.setattr("recsys.exporting.onnx_model._MOST_BYTES", needed - 1)
+    monkeypatch.setattr("recsys.exporting.onnx_file._MOST_BYTES", needed - 1)
     with pytest.raises(ExportError, match="at most 2 GiB"):
         form.write(served, tmp_path / "other")

@@ -22,9 +22,9 @@ from tests.recsys.sequences.conftest import fields
 from tests.recsys.sequences.test_tower_options import with_likes
 
 EPOCHS = 4
-# The epochs, of all that are trained, before which a run is killed: one of the
-# first training, and one of the refit, which has at least two.
-FIRST, IN_REFIT = 3, EPOCHS + 2
+# The epoch of the first training before which a run is killed; in the refit, it
+# is the last one.
+FIRST = 3
 
 
 @dataclass(frozen=True)
@@ -91,13 +91,13 @@ def whole(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Whole:
         run.folder,
         refit=True,
         tower_dropout=0.2,
+        tower_id_dropout=0.3,
         tower_learning_rate=0.005,
     )
 
     def copy(epoch: int) -> None:
-        if epoch in (FIRST, IN_REFIT):
-            killed[epoch] = root / f"killed-{epoch}"
-            shutil.copytree(run.folder, killed[epoch])
+        killed[epoch] = root / f"killed-{epoch}"
+        shutil.copytree(run.folder, killed[epoch])
 
     with pytest.MonkeyPatch.context() as patch:
         epochs = before_epochs(patch, copy)
@@ -106,10 +106,12 @@ def whole(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Whole:
 
 
 @pytest.mark.sampled(2)
-@pytest.mark.parametrize("at", [FIRST, IN_REFIT], ids=["first", "refit"])
+@pytest.mark.parametrize("stage", ["first", "refit"])
 def test_a_tower_goes_on_where_it_was(
-    whole: Whole, at: int, monkeypatch: pytest.MonkeyPatch
+    whole: Whole, stage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    at = FIRST if stage == "first" else whole.epochs
+    assert (at > EPOCHS) == (stage == "refit")
     epochs = before_epochs(monkeypatch, lambda _: None)
     whole.check(Run(whole.killed[at]))
     assert len(epochs) == whole.epochs - (at - 1)
