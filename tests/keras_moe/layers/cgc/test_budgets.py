@@ -151,6 +151,7 @@ def test_banks_plan_for_the_budget(
     assert all(pairs <= 2 * ROWS for plan in plans for pairs in plan)
 
 
+@pytest.mark.eager
 @pytest.mark.parametrize(
     "make",
     [
