@@ -1,3 +1,4 @@
+from recsys.reporting.shelf.s3_rec import WITHOUT_ID_DROPOUT
 from recsys.reporting.shelf.s3_rec import next_review
 
 AMAZON_SPORTS = next_review(
@@ -14,6 +15,5 @@ AMAZON_SPORTS = next_review(
         "S3-Rec": (0.0385, 0.0204),
         "ICLRec": (0.0437, 0.0238),
     },
-    note=" The defaults with attributes were measured before "
-    "`--tower-id-dropout` was one of them.",
+    note=WITHOUT_ID_DROPOUT,
 )

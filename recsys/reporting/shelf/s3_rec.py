@@ -8,6 +8,12 @@ from recsys.reporting.shelf.settings import baseline_rows
 from recsys.reporting.shelf.settings import default_tower_rows
 from recsys.reporting.shelf.settings import tower
 
+# Of figures that are older than this default.
+WITHOUT_ID_DROPOUT = (
+    " The defaults with attributes were measured before `--tower-id-dropout` "
+    "was one of them."
+)
+
 _SOURCES = {
     "GRU4Rec": "Zhou et al., S3-Rec, CIKM 2020",
     "SASRec": "Zhou et al., S3-Rec, CIKM 2020",

@@ -1,3 +1,4 @@
+from recsys.reporting.shelf.s3_rec import WITHOUT_ID_DROPOUT
 from recsys.reporting.shelf.s3_rec import next_review
 
 YELP = next_review(
@@ -15,4 +16,5 @@ YELP = next_review(
         "ICLRec": (0.0409, 0.0207),
     },
     repeats=True,
+    note=WITHOUT_ID_DROPOUT,
 )
