@@ -122,7 +122,8 @@ class CGC(GatedLayer):
             there are, an expert stands in two banks, output shapes differ,
             inputs do not match the tasks, `execution` is unknown, or
             `"sparse"` with a dense gate or with experts that need the whole
-            batch.
+            batch, or a call has a `budget` below 1, or any with a gate that
+            takes none.
 
     Example:
         >>> layer = CGC(

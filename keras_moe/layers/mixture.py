@@ -15,6 +15,7 @@ from keras_moe.layers.routing_record import pause_recording
 from keras_moe.layers.shared_parts import restored
 from keras_moe.layers.shared_parts import restoring
 from keras_moe.types import Config
+from keras_moe.types import FloatLike
 from keras_moe.types import IntegerLike
 from keras_moe.types import Shape
 from keras_moe.types import Tensor
@@ -74,7 +75,7 @@ class Mixture(GatedLayer):
         mask: Tensor | None,
         gate_masks: Sequence[Tensor | None],
         inputs_mask: Tensor | None,
-        budget: float | Tensor | None,
+        budget: FloatLike | None,
     ) -> list[Tensor]:
         """Returns each task's combination of the experts' outputs."""
         budgets = self._budgets(budget)

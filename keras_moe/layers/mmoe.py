@@ -9,9 +9,9 @@ from keras_moe.layers.gates.gate import check_gate
 from keras_moe.layers.mixture import Mixture
 from keras_moe.layers.shared_parts import all_serialized
 from keras_moe.types import Config
+from keras_moe.types import FloatLike
 from keras_moe.types import Shape
 from keras_moe.types import Structure
-from keras_moe.types import Tensor
 
 
 @keras.saving.register_keras_serializable(package="keras_moe")
@@ -116,7 +116,7 @@ class MMoE(Mixture):
         mask: Structure = None,
         inputs_mask: Structure = None,
         gate_inputs_mask: Structure = None,
-        budget: float | Tensor | None = None,
+        budget: FloatLike | None = None,
     ) -> Structure:
         gate_inputs = inputs if gate_inputs is None else gate_inputs
         outputs = self._mix(

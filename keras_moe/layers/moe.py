@@ -7,6 +7,7 @@ from keras_moe.layers.gates.gate import Gate
 from keras_moe.layers.gates.gate import check_gate
 from keras_moe.layers.mixture import Mixture
 from keras_moe.types import Config
+from keras_moe.types import FloatLike
 from keras_moe.types import Shape
 from keras_moe.types import Structure
 from keras_moe.types import Tensor
@@ -107,7 +108,7 @@ class MoE(Mixture):
         mask: Tensor | None = None,
         inputs_mask: Tensor | None = None,
         gate_inputs_mask: Tensor | None = None,
-        budget: float | Tensor | None = None,
+        budget: FloatLike | None = None,
     ) -> Tensor:
         gate_inputs = inputs if gate_inputs is None else gate_inputs
         return self._mix(

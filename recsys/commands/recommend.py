@@ -37,7 +37,8 @@ def recommend(
         list[str] | None,
         typer.Option(
             metavar="NAME=VALUE",
-            help="Value of a feature, instead of the one in the data.",
+            help="Value of a feature, instead of the one in the data; of a "
+            "list, with | between its values.",
         ),
     ] = None,
     rerank: Annotated[

@@ -18,6 +18,7 @@ from keras_moe.layers.gates.wrapper_gate import WrapperGate
 from keras_moe.ops._zero_but_nan import zero_but_nan
 from keras_moe.ops.top_k import top_k_mask
 from keras_moe.types import Config
+from keras_moe.types import FloatLike
 from keras_moe.types import IntegerLike
 from keras_moe.types import Shape
 from keras_moe.types import Tensor
@@ -201,7 +202,7 @@ class BudgetGate(WrapperGate):
 
     def planned_experts(
         self,
-        budget: float | Tensor | None,
+        budget: FloatLike | None,
         training: bool | None,
         num_gates: int = 1,
     ) -> float | None:
@@ -228,7 +229,7 @@ class BudgetGate(WrapperGate):
         inputs: Tensor,
         training: bool | None = None,
         mask: Tensor | None = None,
-        budget: float | Tensor | None = None,
+        budget: FloatLike | None = None,
         inputs_mask: Tensor | None = None,
     ) -> Tensor:
         # Keras names a mask after its argument where there are several.
@@ -255,8 +256,8 @@ class BudgetGate(WrapperGate):
         )
 
     def _checked_call(
-        self, budget: float | Tensor | None, leading: Shape
-    ) -> float | Tensor | None:
+        self, budget: FloatLike | None, leading: Shape
+    ) -> FloatLike | None:
         """Returns a call's budget, a tensor with as many axes as `leading`."""
         if budget is None:
             return None
@@ -294,7 +295,7 @@ class BudgetGate(WrapperGate):
         )
 
     def _threshold(
-        self, thresholds: Tensor, budget: float | Tensor | None
+        self, thresholds: Tensor, budget: FloatLike | None
     ) -> Tensor:
         """The share that an expert needs, `(..., 1)` or a scalar.
 

@@ -224,7 +224,7 @@ class Gate(CheckedLayer):
 
     def planned_experts(
         self,
-        budget: float | Tensor | None,
+        budget: FloatLike | None,
         training: bool | None,
         num_gates: int = 1,
     ) -> float | None:
